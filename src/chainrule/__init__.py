@@ -51,6 +51,7 @@ _PUBLIC = {
     "api.texts.prompt": ("prompt",),
     "api.texts.rank": ("Ranked", "rank"),
     "api.texts.rescore": ("Rescored", "rescore"),
+    "api.texts.surprisal": ("Surprisals", "surprisal"),
     "api.training.captions": ("train_captions",),
     "api.training.channel": ("train_channel", "train_grammar"),
     "api.training.classifier": ("finetune", "train_classifier"),

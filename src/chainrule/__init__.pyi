@@ -67,6 +67,8 @@ if TYPE_CHECKING:
     from chainrule.api.texts.rank import rank as rank
     from chainrule.api.texts.rescore import Rescored as Rescored
     from chainrule.api.texts.rescore import rescore as rescore
+    from chainrule.api.texts.surprisal import Surprisals as Surprisals
+    from chainrule.api.texts.surprisal import surprisal as surprisal
     from chainrule.api.training.captions import train_captions as train_captions
     from chainrule.api.training.channel import train_channel as train_channel
     from chainrule.api.training.channel import train_grammar as train_grammar

@@ -95,3 +95,12 @@ def test_bad_pairs_are_left_out_where_asked(tmp_path: Path) -> None:
     assert [pair.labels for pair in pairs] == [("yes",), ("no",)]
     assert len(errors) == 1
     assert "line 2" in str(errors[0])
+
+
+def test_pairs_of_csv_are_those_of_tsv(tmp_path: Path) -> None:
+    rows = [["first", "second", "label"], ["a, b", "c", "yes"], ["d", "e", "no"]]
+    tsv = written(tmp_path, "pairs.tsv", "".join("\t".join(row) + "\n" for row in rows))
+    csv = written(tmp_path, "pairs.csv", "".join(",".join(f'"{cell}"' for cell in row) + "\n" for row in rows))
+    found = [[(pair.input, pair.labels) for pair in read_labelled_pairs(file)] for file in (tsv, csv)]
+    assert found[0] == found[1]
+    assert len(found[0]) == 2

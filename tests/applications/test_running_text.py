@@ -11,15 +11,21 @@ import chainrule
 from chainrule.applications.correction.spans import Change, apply_changes, in_lines, running_texts
 
 if TYPE_CHECKING:
+    from chainrule.api.models.language_models import CausalModel
     from chainrule.applications.correction.corrector import Corrector
 
 WORDS = {"motion", "well", "known", "the", "some", "times", "sometimes", "letter", "from"}
 
 
 @pytest.fixture(scope="module")
-def corrector() -> Corrector:
+def model() -> CausalModel:
     lines = ["I received the letter from my friend", "there is something wrong with the letter", "he sometimes ran"]
-    return chainrule.corrector(chainrule.train(chainrule.Lines(lines * 9), chainrule.NGramConfig(order=3)))
+    return chainrule.train(chainrule.Lines(lines * 9), chainrule.NGramConfig(order=3))
+
+
+@pytest.fixture(scope="module")
+def corrector(model: CausalModel) -> Corrector:
+    return chainrule.corrector(model)
 
 
 def test_lines_are_put_together_and_words_that_a_hyphen_cuts() -> None:
@@ -85,3 +91,10 @@ def test_a_page_keeps_its_lines_and_its_empty_ones(corrector: Corrector) -> None
     assert [one.corrected.replace("-\n", "").split() for one in corrector.correct([page])] == [
         " ".join(part.corrected for part in corrector.correct(paragraphs)).split()
     ]
+
+
+def test_lines_given_from_python_keep_their_newlines(model: CausalModel) -> None:
+    texts = ["the letetr\nfrom my friend", "from my freind\n"]
+    [first, second] = chainrule.correct(chainrule.Lines(texts), model)
+    assert (first.text, first.corrected) == (texts[0], "the letter\nfrom my friend")
+    assert (second.text, second.corrected) == ("from my freind", "from my friend")

@@ -51,6 +51,12 @@ def test_pictures_are_captioned_measured_and_drawn(
     assert [line.split("\t")[1] for line in lines] == [str(path) for path in sorted(folder.glob("*.png"))]
     stdin(f"{folder / '03.png'}\n\n{folder / '04.png'}\n".encode())
     assert chainrule("caption", model, "-", "--max-tokens", 5).lines == lines[3:5]
+    several = [folder / name for name in ("07.png", "01.png", "02.png")]
+    assert chainrule("caption", model, *several, "--max-tokens", 5).lines == [lines[7], lines[1], lines[2]]
+    for option in ("--tree", "--paragraph"):
+        refused = chainrule("caption", model, *several, option, tmp_path / "drawn.svg")
+        assert f"{option} draws the se" in refused.error
+        assert "name a single one" in refused.error
     best = chainrule("caption", model, folder / "00.png", "--nbest", 3, "--max-tokens", 5).lines
     assert len(best) == 3
     narrow = chainrule("caption", model, folder / "00.png", "--beam", 2, "--nbest", 3)

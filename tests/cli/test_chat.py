@@ -62,6 +62,8 @@ def test_answers_stream_as_text_and_the_seed_is_named(chainrule, stdin, model: P
     seed = result.err.rpartition("--seed ")[2].split()[0]
     stdin(b"ka vi\n")
     assert chainrule("chat", model, "--template", template, "--max-tokens", 4, "--seed", seed).out == result.out
+    stdin(b"ka vi\n")
+    assert "--seed" not in chainrule("chat", model, "--template", template, "--temperature", 0).err
 
 
 @pytest.mark.parametrize(
@@ -88,7 +90,9 @@ def test_what_cannot_be_done_is_an_error(
 
 def test_a_model_without_a_template_says_what_to_do(chainrule, stdin, model: Path, tmp_path: Path) -> None:
     stdin(b"ka\n")
-    assert "the model has no chat template" in chainrule("chat", model).error
+    told = chainrule("chat", model).error
+    assert "the model has no chat template" in told
+    assert "--template" in told
     result = chainrule("chat", model, "--template", tmp_path / "none.jinja")
     assert result.status == 2
     assert "none.jinja: cannot be read" in result.err

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import chainrule as library
 from chainrule.cli import main as command
 from chainrule.errors import TextError
 
@@ -157,7 +158,7 @@ BAD_TARGETS = {
     "full": "this folder holds other files and no model; choose a new folder",
     "file/lm.arpa": "there is no folder {folder}/file to write it in; create it first",
     "new.txt": "a model is a folder, and this is the name of a file; leave out .txt, or, for an ARPA file, choose a "
-    "name that ends in .arpa or .arpa.gz",
+    "name that ends in .arpa or .arpa.gz; or end a folder's name with a slash",
     "taken.arpa": "exists already; use --overwrite to replace it, or choose another name",
 }
 
@@ -171,6 +172,23 @@ def test_a_model_does_not_replace_other_files(name: str, refused, model: Path, c
     (tmp_path / "full/notes.txt").write_text("mine")
     told = refused(1, ["train", "ngram", corpus, "-o", f"{tmp_path}/{name}"])
     assert told == f"{tmp_path / name}: {BAD_TARGETS[name].format(folder=tmp_path)}"
+
+
+def test_a_slash_at_the_end_makes_any_name_that_of_a_folder(chainrule, corpus: Path, tmp_path: Path) -> None:
+    for name in ("a.txt", "b.gz"):
+        assert chainrule("train", "uniform", corpus, "-o", f"{tmp_path}/{name}/").status == 0
+        library.load(tmp_path / name).save(f"{tmp_path}/again-{name}/")
+        assert (tmp_path / f"again-{name}" / "config.json").is_file()
+        with pytest.raises(library.OutputError, match="end a folder's name with a slash"):
+            library.load(tmp_path / name).save(f"{tmp_path}/third-{name}")
+
+
+@pytest.mark.parametrize("kind", ["ngram", "uniform", "recurrent"])
+def test_empty_lines_are_no_text_to_train_on(kind: str, chainrule, tmp_path: Path) -> None:
+    (tmp_path / "empty.txt").write_text("\n\n\n")
+    result = chainrule("train", kind, tmp_path / "empty.txt", "-o", tmp_path / "lm")
+    assert result.error.endswith("empty.txt: all of its documents, 3, are empty; at least one token is needed")
+    assert not (tmp_path / "lm").exists()
 
 
 def test_a_report_is_written_to_no_file(refused, corpus: Path, tmp_path: Path) -> None:

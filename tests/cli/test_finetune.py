@@ -135,7 +135,9 @@ def test_texts_of_single_words_are_noted(chainrule, network: Path, tmp_path: Pat
     words = tmp_path / "words.tsv"
     words.write_text("the\tDET\ndog\tNOUN\n\n" * 5)
     result = chainrule("finetune", network, "--data", words, "-o", tmp_path / "out", *QUICK)
-    assert "note: every text is a single word; to label the words of texts, use --words" in result.err
+    assert "note: every text is a single word; to label the words of texts, use --words\n" in result.err
+    result = chainrule("train", "classifier", words, "-o", tmp_path / "scratch", "--width", 8, "--epochs", 1)
+    assert "note: every text is a single word; to label the words of texts, use --unit word\n" in result.err
 
 
 def test_labels_that_occur_once_and_too_few_texts_to_validate_on_are_noted(
@@ -163,7 +165,7 @@ def test_labels_that_occur_once_and_too_few_texts_to_validate_on_are_noted(
         ("finetune NETWORK --data LABELLED -o OUT --epochs 0", 1, "epochs is 0"),
         ("classify NETWORK LABELLED", 1, "this takes one that labels texts"),
         ("classify NETWORK LABELLED --data LABELLED", 2, "--data names the texts"),
-        ("classify NETWORK --data LABELLED --field x", 2, "--data names the texts"),
+        ("classify NETWORK --data LABELLED --document line", 2, "only --field and --encoding are for labelled ones"),
     ],
 )
 def test_bad_input_is_an_error_and_writes_nothing(
@@ -207,3 +209,19 @@ def test_pairs_are_fine_tuned_tested_and_classified(chainrule, network: Path, tm
     assert measured["accuracy"] == float(result.lines[2].split()[1].rstrip("%")) / 100
     both = chainrule("finetune", network, "--data", pairs, "--pairs", "--words", "-o", tmp_path / "x")
     assert "give one of them" in both.error
+
+
+def test_a_classifier_learns_from_named_columns_and_is_measured_on_them(chainrule, tmp_path: Path) -> None:
+    rows = "".join(f'{i},"{text}, café",{label}\n' for i, (text, label) in enumerate([("good", 5), ("bad", 1)] * 8))
+    (tmp_path / "t.csv").write_bytes(("id,review,stars\n" + rows).encode("latin-1"))
+    columns = ("--field", "review", "--label-field", "stars", "--encoding", "latin-1")
+    train = ("train", "classifier", tmp_path / "t.csv", "-o", tmp_path / "made", "--network", "bag", "--width", 8)
+    result = chainrule(*train, "--epochs", 2, *columns, "--test", tmp_path / "t.csv", "--json")
+    assert result.status == 0, result.err
+    by_evaluate = chainrule("evaluate", tmp_path / "made", tmp_path / "t.csv", *columns, "--json").json
+    by_classify = chainrule("classify", tmp_path / "made", "--data", tmp_path / "t.csv", *columns, "--json").json
+    assert by_evaluate == by_classify == result.json["test"]
+    labels = chainrule("classify", tmp_path / "made", tmp_path / "t.csv", "--field", "review", "--encoding", "latin-1")
+    assert {line.split("\t")[0] for line in labels.lines} <= {"1", "5"}
+    refused = chainrule("train", "classifier", tmp_path / "t.csv", "-o", tmp_path / "x", "--unit", "pair", *columns)
+    assert "--field, --label-field and --encoding are for labelled texts, not" in refused.error

@@ -168,3 +168,9 @@ def test_a_prompt_that_is_a_whole_line_is_continued_with_nothing_and_the_note_sa
     assert "note: the text ended right after the prompt, since each line" in told
     assert "train with --document file" in told
     assert chainrule("generate", tmp_path / "file", "ROMEO:", *how, "--max-tokens", 9).err == ""
+
+
+def test_without_a_draw_no_seed_is_named(chainrule, model: Path, stdin) -> None:
+    assert chainrule("generate", model, "ka", "--temperature", 0).err == ""
+    assert chainrule("generate", model, "ka", "--temperature", 0, "--stream").err == ""
+    assert "--seed" in chainrule("generate", model, "ka").err

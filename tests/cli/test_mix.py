@@ -80,6 +80,10 @@ def test_other_vocabularies_and_existing_targets_are_errors(chainrule, model, bi
     chainrule("train", "uniform", corpus, "-o", tmp_path / "characters", "--tokenizer", "character")
     refused = chainrule("mix", model, tmp_path / "characters", "--weights", "0.5", "0.5", "-o", tmp_path / "mix")
     assert "they use whitespace and character" in refused.error
+    (tmp_path / "other.txt").write_text("quite other words\n")
+    chainrule("train", "ngram", tmp_path / "other.txt", "-o", tmp_path / "other", "--tokenizer", "whitespace")
+    refused = chainrule("mix", model, tmp_path / "other", "-o", tmp_path / "mix")
+    assert "static mixture (chainrule.merge, or mix --static)" in refused.error
     assert "--overwrite" in chainrule("mix", model, bigram, "--weights", "0.5", "0.5", "-o", bigram).error
     for options in ((), ("--weights", "1")):
         refused = chainrule("mix", model, *options, "-o", tmp_path / "mix")

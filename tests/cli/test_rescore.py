@@ -340,3 +340,16 @@ def test_an_error_at_the_end_leaves_nothing(chainrule, lists: Path, model: Path,
 def test_standard_input_cannot_be_tuned_on(chainrule, stdin, model: Path) -> None:
     stdin(b"")
     assert "can be read only once" in chainrule("rescore", "-", "--model", model, "--tune", "refs").error
+
+
+def test_figures_of_the_lists_that_weights_were_tuned_on_come_with_a_warning(
+    chainrule, lists: Path, model: Path, texts: list[str], tmp_path: Path
+) -> None:
+    warning = "the weights were tuned on these lists, so the figures are too good; measure on other lists"
+    (tmp_path / "copy.jsonl").write_bytes(lists.read_bytes())
+    (tmp_path / "refs").write_text("".join(text + "\n" for text in texts))
+    (tmp_path / "others.jsonl").write_text("".join(line + "\n" for line in lists.read_text().splitlines()[:10]))
+    say = ("rescore", lists, "--model", model, "-o", tmp_path / "best.txt", "--overwrite", "--tune")
+    for same in (lists, tmp_path / "copy.jsonl", tmp_path / "refs"):
+        assert warning in chainrule(*say, same).out
+    assert warning not in chainrule(*say, tmp_path / "others.jsonl").out

@@ -98,6 +98,9 @@ def test_texts_are_sampled_and_do_not_depend_on_the_lines_beside_them(chainrule,
     assert len({line.split(" ||| ")[1] for line in several}) > 1
     assert float(several[0].split(" ||| ")[3]) == pytest.approx(float(several[0].split(" ||| ")[2].split()[1]))
     stdin(b"zwei hunde\n")
+    greedy = chainrule("translate", mt, "--sample", "--temperature", 0, "--max-tokens", 3)
+    assert "--seed" not in greedy.err
+    stdin(b"ein Hund\n")
     unseeded = chainrule("translate", mt, "--sample", "--max-tokens", 3)
     assert "gives these texts again" in unseeded.err
 
@@ -149,6 +152,21 @@ def test_translations_are_measured_against_references(chainrule, mt: Path, pairs
     refused = chainrule(*arguments, "--references", short)
     assert (refused.out, refused.status) == ("", 1)
     assert "short.en: has 1 line, but the source has 20; expected a reference for each line" in refused.error
+
+
+def test_several_files_are_translated_one_after_the_other(
+    chainrule, mt: Path, stdin, pairs: list[Path], tmp_path: Path
+) -> None:
+    lines = pairs[0].read_text().splitlines()
+    (tmp_path / "a.txt").write_text("".join(line + "\n" for line in lines[:3]))
+    (tmp_path / "b.csv").write_text("id,text\n" + "".join(f'{i},"{line}"\n' for i, line in enumerate(lines[3:5])))
+    say = ("translate", mt, "--max-tokens", 3)
+    (tmp_path / "all.txt").write_text("".join(line + "\n" for line in lines[:5]))
+    together = chainrule(*say, tmp_path / "all.txt").lines
+    assert chainrule(*say, tmp_path / "a.txt", tmp_path / "b.csv").lines == together
+    stdin((tmp_path / "a.txt").read_bytes())
+    assert chainrule(*say, "-", tmp_path / "b.csv").lines == together
+    assert "Standard input, -, can be read only once." in chainrule(*say, "-", "-").error
 
 
 def test_references_of_standard_input_are_counted_as_it_comes(chainrule, mt: Path, stdin, tmp_path: Path) -> None:

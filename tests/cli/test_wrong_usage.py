@@ -151,7 +151,6 @@ USAGE = {
     "evaluate MODEL - TEXT -": "Standard input, -, can be read only once. Try: chainrule evaluate --help",
     "score MODEL TEXT TEXT": "Try: chainrule score --help",
     "next MODEL ka vi": "There is no use for vi; put quotes around a text of several words. Try: chainrule next --help",
-    "caption MODEL a.png b.png": "There is no use for b.png; name one picture, a folder of them, or - for a list on",
     "generate MODEL --prompt ka": "There is no option --prompt; give PROMPT by its position, as in MODEL PROMPT. Try:",
     "generate MODEL --nonsense": "There is no option --nonsense. Put a text that begins like an option after --.",
     "generate MODEL ka --nonsense 3": "There is no option --nonsense. Try: chainrule generate --help",

@@ -20,7 +20,7 @@ def flag(name: str) -> str:
 
 
 MIXING = {"--mix", "--mix-bytes", "--mix-seed"}
-READING = {"--document", "--field", "--encoding-errors", "--suffixes"}  # of all verbs that take texts
+READING = {"--document", "--field", "--encoding", "--encoding-errors", "--suffixes"}  # of all verbs that take texts
 TOKENIZER = {"--tokenizer", "--normalise", "--vocabulary", "--vocabulary-size", "--vocabulary-min-count", "--markers"}
 # The verb of a family has the family's name, but for one.
 NETWORK_VERBS = {
@@ -86,6 +86,7 @@ VERBS = {
         if not is_rare(each) and each.name not in ("flip", "shift")
     },
     "train classifier": {"DATA", "--output", "--network", "--unit", "--test", "--strict", "--resume"}
+    | {"--field", "--label-field", "--encoding"}
     | {"--vectors", "--fixed-vectors", "--overwrite", "--json"}
     | TOKENIZER
     | {flag(each.name) for kind in LABELLING.values() for each in fields(kind) if not is_rare(each)}
@@ -98,16 +99,17 @@ VERBS = {
     | MIXING,
     "evaluate": {"MODEL", "TEXTS", "--minimal-pairs", "--pseudo", "--strict", "--tokenizer", "--markers", "--ends"}
     | {"--source", "--target", "--pairs", "--pictures", "--vectors", "--beam", "--max-tokens"}
-    | {"--similarity", "--analogies", "--restrict", "--rule", "--unknown", "--json"}
+    | {"--similarity", "--analogies", "--restrict", "--rule", "--unknown", "--json", "--label-field"}
     | READING,
     "score": {"MODEL", "TEXT", "--tokens", "--words", "--characters", "--bytes", "--tokenizer", "--markers", "--json"}
+    | {"--running", "--output", "--nats", "--ends", "--word-ends", "--overwrite"}
     | READING,
     "adapt": {"MODEL", "TEXTS", "--output", "--valid", "--resume", "--markers", "--overwrite", "--json"}
     | READING
     | MIXING
     | TRAINING,
     "finetune": {"MODEL", "--data", "--output", "--test", "--strict", "--pairs", "--words", "--resume", "--markers"}
-    | {"--overwrite", "--json"}
+    | {"--field", "--label-field", "--encoding", "--overwrite", "--json"}
     | {flag(each.name) for each in fields(FineTuningConfig)},
     "prompt": {"MODEL", "--template", "--data", "--choices", "--answer", "--shots", "--examples", "--seeds", "--orders"}
     | {"--between", "--calibrate", "--normalise", "--match", "--max-tokens", "--show", "--output", "--overwrite"}
@@ -124,7 +126,9 @@ VERBS = {
         "--markers",
         "--json",
     },
-    "classify": {"MODEL", "TEXT", "--data", "--strict", "--markers", "--page", "--overwrite", "--json"} | READING,
+    "classify": {"MODEL", "TEXT", "--data", "--strict", "--markers", "--page", "--overwrite", "--json"}
+    | {"--label-field"}
+    | READING,
     "fill": {"MODEL", "TEXT", "--top", "--mask", "--markers", "--json"},
     "embed": {"MODEL", "TEXT", "--output", "--layer", "--pooling", "--precision", "--words", "--tokens", "--vocabulary"}
     | {"--markers", "--overwrite"}
@@ -155,7 +159,7 @@ VERBS = {
     | {"--overwrite", "--json", "--paragraph"},
     "translate": {
         "MODEL",
-        "TEXT",
+        "TEXTS",
         "--beam",
         "--rank-by",
         "--alpha",

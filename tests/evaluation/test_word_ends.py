@@ -22,7 +22,7 @@ def model() -> chainrule.CausalModel:
 def test_a_word_pays_for_its_end(model: chainrule.CausalModel) -> None:
     encoded = model.tokenizer.encode_texts(["ab a"])
     words = words_of(encoded.ids, model.tokenizer.align(encoded))
-    corrections = word_end_corrections(model.language_model, model.tokenizer, encoded.ids, words.of_tokens)
+    [corrections] = word_end_corrections(model.language_model, model.tokenizer, [(encoded.ids, words.of_tokens)])
 
     def prob(prefix: str, token: str) -> float:
         return dict(model.next(prefix, 20))[token]
@@ -41,7 +41,9 @@ def test_words_with_their_ends_are_a_distribution(model: chainrule.CausalModel) 
         encoded = model.tokenizer.encode_texts([word])
         words = words_of(encoded.ids, model.tokenizer.align(encoded))
         log_prob = model.language_model.score([encoded.ids[:-1]])[0][:-1].sum()
-        correction = word_end_corrections(model.language_model, model.tokenizer, encoded.ids, words.of_tokens)[0]
+        [[correction, _]] = word_end_corrections(
+            model.language_model, model.tokenizer, [(encoded.ids, words.of_tokens)]
+        )
         total += math.exp(log_prob + correction)
     first = dict(model.next("", 20))
     after = {word: dict(model.next(word, 20)) for word in words_of_letters}
@@ -61,7 +63,18 @@ def test_corrections_sum_to_zero_and_are_none_where_tokens_are_words(kind: str) 
     model = chainrule.train(chainrule.Lines(LINES), chainrule.NGramConfig(order=2), tokenizer=tokenizer)
     encoded = model.tokenizer.encode_texts(["ab abb a"])
     words = words_of(encoded.ids, model.tokenizer.align(encoded))
-    corrections = word_end_corrections(model.language_model, model.tokenizer, encoded.ids, words.of_tokens)
+    [corrections] = word_end_corrections(model.language_model, model.tokenizer, [(encoded.ids, words.of_tokens)])
     assert len(corrections) == 4
     assert corrections.sum() == pytest.approx(0, abs=1e-6)
     assert np.any(corrections) == (kind != "whitespace")
+
+
+def test_texts_of_any_lengths_are_read_side_by_side(model: chainrule.CausalModel) -> None:
+    texts = []
+    for text in ["ab a", "", "b", "ab abb a b", "a"] * 20:
+        encoded = model.tokenizer.encode_texts([text])
+        texts.append((encoded.ids, words_of(encoded.ids, model.tokenizer.align(encoded)).of_tokens))
+    together = word_end_corrections(model.language_model, model.tokenizer, texts)
+    for text, corrections in zip(texts, together, strict=True):
+        [alone] = word_end_corrections(model.language_model, model.tokenizer, [text])
+        assert corrections.tolist() == pytest.approx(alone.tolist(), abs=1e-6)

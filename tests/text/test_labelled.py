@@ -112,3 +112,44 @@ def test_classes_are_sorted_and_there_must_be_two() -> None:
     assert classes_of([Labelled("a", ("y",), ""), Labelled("b", ("x", "y"), "")]) == ["x", "y"]
     with pytest.raises(TextError, match="all labels are 'y'; expected at least two"):
         classes_of([Labelled("a", ("y",), "")])
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "options"),
+    [
+        ("a.csv", 'text,label\n"one, two",x\n"a\n""b""",y\n', {}),
+        ("a.csv", 'id,label,text\n1,x,"one, two"\n2,y,"a\n""b"""\n', {}),
+        ("a.csv", '"one, two",x\n"a\n""b""",y\n', {}),
+        ("a.csv", 'sentence,Label\n"one, two",x\n"a\n""b""",y\n', {}),
+        ("a.csv", 'stars;review\nx;one, two\ny;"a\n""b"""\n', {"field": "review", "label_field": "stars"}),
+        ("a.jsonl", '{"review": "one, two", "stars": "x"}\n{"review": "a\\n\\"b\\"", "stars": "y"}\n', 1),
+    ],
+)
+def test_columns_are_found_by_their_names(
+    name: str, content: str, options: dict[str, str] | int, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text(content)
+    named = {"field": "review", "label_field": "stars"} if options == 1 else options
+    found = read_labelled(tmp_path / name, **named)  # type: ignore[arg-type]
+    assert [(one.text, one.labels) for one in found] == [("one, two", ("x",)), ('a\n"b"', ("y",))]
+
+
+def test_named_columns_of_tsv_and_other_encodings(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_bytes("id\tlabel\ttext\n1\tx\tcafé\n2\ty\tthé\n".encode("latin-1"))
+    found = read_labelled(tmp_path / "a.tsv", encoding="latin-1")
+    assert [(one.text, one.labels) for one in found] == [("café", ("x",)), ("thé", ("y",))]
+    with pytest.raises(TextError, match="not UTF-8"):
+        read_labelled(tmp_path / "a.tsv")
+    with pytest.raises(TextError, match="there are no columns 'a' and 'label', but 'id', 'label', 'text'; name"):
+        read_labelled(tmp_path / "a.tsv", field="a", encoding="latin-1")
+    (tmp_path / "a.csv").write_text("stars,review,id\n5,good,1\n")
+    with pytest.raises(TextError, match=r"there are no columns 'text' and 'label', but 'stars', 'review', 'id'"):
+        read_labelled(tmp_path / "a.csv")
+    (tmp_path / "a.csv").write_text("text,label\ngood,x,3\nbad,y\n")
+    bad: list[TextError] = []
+    assert len(read_labelled(tmp_path / "a.csv", on_bad=bad.append)) == 1
+    assert "line 2: found 'good,x,3'; expected a text, a comma and its label" in str(bad[0])
+    with pytest.raises(SettingError, match="texts with one label"):
+        read_labelled(tmp_path / "a.csv", "word", field="x")
+    with pytest.raises(TextError, match="not from CSV"):
+        read_labelled(tmp_path / "a.csv", "word")

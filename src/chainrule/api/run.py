@@ -13,13 +13,13 @@ import tempfile
 import time
 from contextlib import contextmanager
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
 from chainrule import __version__
 from chainrule.api.progress_line import on_report_of
+from chainrule.base.arguments import as_path
 from chainrule.base.memory import available_memory
 from chainrule.base.progress import COMMAND_BEGAN
 from chainrule.base.scratch import check_disk_room
@@ -33,6 +33,7 @@ from chainrule.training.reports import ignore
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterator
+    from pathlib import Path
 
     from _typeshed import DataclassInstance
 
@@ -63,7 +64,7 @@ def training_run(run: TrainingRun | None, options: RunOptions, progress: Progres
     if run is None:
         folder = options.get("folder")
         run = TrainingRun(
-            folder=None if folder is None else Path(folder),
+            folder=None if folder is None else as_path(folder, "folder"),
             resume=options.get("resume", False),
             overwrite=options.get("overwrite", False),
             on_report=options.get("on_report") or ignore,

@@ -1,6 +1,6 @@
 """Files of labelled pairs of texts or trees.
 
-TSV           first, tab, second, tab, label; or with column names in the first line
+TSV, CSV      first, tab, second, tab, label; or with column names in the first line
 JSON lines    {"first": "a text", "second": "another", "label": 4.5}
 
 A tree is written in brackets; in JSON, also as an object of words and parents. Column names and fields may be those of
@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from chainrule.errors import TextError
 from chainrule.structures.tree_files import tree_of_record, trees_in_brackets
-from chainrule.text.corpus.plain_text import line_blocks
+from chainrule.text.corpus.csv_table import rows_of
+from chainrule.text.corpus.plain_text import lines_of
 from chainrule.text.corpus.reading import FORMATS, text_suffix
 from chainrule.text.corpus.records import as_written, json_objects, raise_error
-from chainrule.text.corpus.streams import open_stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -129,28 +129,30 @@ _SIDES: dict[Sides, Callable[[Any, str], Side]] = {"text": _text, "tree": _tree}
 
 
 def _rows(name: str, labels: Sequence[str] | None, on_bad: OnBad) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The rows of TSV, by the names of columns, with their places."""
+    """The rows of TSV or CSV, by the names of columns, with their places."""
     header: list[str] | None = None
-    with open_stream(name) as stream:
-        for block in line_blocks(stream, "strict"):
-            for number, line in enumerate(block.documents(), block.first):
-                columns = line.split("\t")
-                if not line.strip():
-                    continue
-                if header is None:
-                    is_header = not {*FIRST}.isdisjoint(columns) and not {*SECOND}.isdisjoint(columns)
-                    header = columns if is_header else [FIRST[0], SECOND[0], *([] if labels is None else [labels[0]])]
-                    if is_header:
-                        continue
-                if len(columns) < len(header):
-                    on_bad(
-                        TextError(
-                            f"{name}, line {number}: found {len(columns)} columns; expected {len(header)}, "
-                            f"{', '.join(header)}, with tabs between"
-                        )
-                    )
-                    continue
-                yield f"{name}, line {number}", dict(zip(header, columns, strict=False))
+    is_csv = text_suffix(name) == ".csv"
+    rows = ((row.line, row.cells) for row in rows_of(name)) if is_csv else _tsv_rows(name)
+    for number, columns in rows:
+        if header is None:
+            is_header = not {*FIRST}.isdisjoint(columns) and not {*SECOND}.isdisjoint(columns)
+            header = columns if is_header else [FIRST[0], SECOND[0], *([] if labels is None else [labels[0]])]
+            if is_header:
+                continue
+        if len(columns) < len(header):
+            on_bad(
+                TextError(
+                    f"{name}, line {number}: found {len(columns)} columns; expected {len(header)}, "
+                    f"{', '.join(header)}, with {'commas' if is_csv else 'tabs'} between"
+                )
+            )
+            continue
+        yield f"{name}, line {number}", dict(zip(header, columns, strict=False))
+
+
+def _tsv_rows(name: str) -> Iterator[tuple[int, list[str]]]:
+    """The number and the cells of each line that is not empty."""
+    return ((number, line.split("\t")) for number, line in enumerate(lines_of(name), 1) if line.strip())
 
 
 def _field(record: dict[str, Any], names: Sequence[str], place: str) -> Any:

@@ -39,6 +39,10 @@ def check_least(name: str, value: object, least: int, most: int | None = None) -
     raise SettingError(f"{name} is {shown}; expected {'' if is_whole else 'a whole number, '}{bounds}")
 
 
+class FolderPath(type(Path())):  # type: ignore[misc]  # a concrete path of this system, from Python 3.12 on just Path
+    """A path that was written with a slash at its end, and so is that of a folder, whatever its name looks like."""
+
+
 def as_path(path: object, name: str = "path") -> Path:
     """A path. Raises TypeError if it is none, SettingError if no file can have it."""
     if not isinstance(path, str | os.PathLike):
@@ -53,7 +57,7 @@ def as_path(path: object, name: str = "path") -> Path:
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
             raise SettingError(f"{name} is {shown[:40]!r}..., which is longer than names of files may be") from None
-    return Path(path)
+    return FolderPath(shown) if shown.endswith(("/", os.sep)) or isinstance(path, FolderPath) else Path(path)
 
 
 def as_paths(paths: object) -> list[str]:

@@ -134,7 +134,7 @@ class SamplingConfig(Options):
         return min(self.presence_penalty, self.frequency_penalty) < 0 or any(bias > 0 for _, bias in self.logit_bias)
 
 
-GREEDY = SamplingConfig(temperature=0)
+GREEDY = SamplingConfig(temperature=0)  # draws nothing, so that all seeds give the same text
 
 
 @dataclass(frozen=True, kw_only=True)

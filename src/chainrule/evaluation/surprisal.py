@@ -27,6 +27,8 @@ from chainrule.protocol import END
 from chainrule.text.units import begins_word, words_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from jaxtyping import Bool, Float64, Int32, Int64
     from numpy import ndarray
 
@@ -97,20 +99,45 @@ def _spread(
 
 
 def word_end_corrections(
-    model: LanguageModel[Any], tokenizer: Tokenizer, ids: Int64[ndarray, " T"], of_tokens: Int64[ndarray, " T"]
-) -> Float64[ndarray, " words"]:
-    """Corrections to add to the log-probability of each word's tokens, in nats; they sum to zero.
+    model: LanguageModel[Any],
+    tokenizer: Tokenizer,
+    texts: Sequence[tuple[Int32[ndarray, " T"], Int64[ndarray, " T"]]],
+) -> list[Float64[ndarray, " words"]]:
+    """Corrections to add to the log-probability of each word's tokens, in nats; those of a text sum to zero.
 
-    ids: the tokens of a text, its </s> last. of_tokens: the word of each, as in `Words`.
+    texts: of each, its tokens, </s> last; and the word of each token, as in `Words`, counted from the text's first.
     """
     borders = begins_word(tokenizer)
     borders[END] = True
-    ends = np.zeros(len(ids) + 1)  # log P(the word ends | the first tokens); certain at both ends of the text
-    if not borders.all():
-        state = model.start([np.empty(0, np.int32)])
-        for position, token in enumerate(ids[:-1].tolist(), 1):
-            state = model.advance(state, np.array([token], np.int32))
-            ends[position] = np.logaddexp.reduce(model.next_log_probs(state)[0][borders].astype(np.float64))
-    firsts = np.searchsorted(of_tokens, np.arange(of_tokens[-1] + 2))
-    corrections: Float64[ndarray, " words"] = np.diff(ends[firsts])
-    return corrections
+    by_text = [np.zeros(len(ids) + 1) for ids, _ in texts]  # log P(the word ends | the first tokens)
+    if not borders.all():  # certain at both ends of a text
+        longest_first = sorted(range(len(texts)), key=lambda i: -len(texts[i][0]))
+        for first in range(0, len(texts), _TEXTS_TOGETHER):
+            rows = longest_first[first : first + _TEXTS_TOGETHER]
+            _read_word_ends(model, borders, [texts[i][0] for i in rows], [by_text[i] for i in rows])
+    return [
+        np.diff(ends[np.searchsorted(of_tokens, np.arange(of_tokens[-1] + 2))])
+        for ends, (_, of_tokens) in zip(by_text, texts, strict=True)
+    ]
+
+
+_TEXTS_TOGETHER = 32  # read step by step, each step of all at once
+
+
+def _read_word_ends(
+    model: LanguageModel[Any],
+    borders: Bool[ndarray, " V"],
+    texts: Sequence[Int32[ndarray, " T"]],
+    ends: Sequence[Float64[ndarray, " T+1"]],
+) -> None:
+    """Fills `ends` with log P(the next token is a border | the first tokens of a text). texts: the longest first."""
+    state = model.start([np.empty(0, np.int32)] * len(texts))
+    rows = len(texts)
+    for position in range(1, len(texts[0])):
+        left = sum(len(text) > position for text in texts)
+        if left < rows:
+            state, rows = model.select(state, np.arange(left, dtype=np.int32)), left
+        state = model.advance(state, np.array([text[position - 1] for text in texts[:rows]], np.int32))
+        log_probs = model.next_log_probs(state)[:, borders].astype(np.float64)
+        for row, own in zip(np.logaddexp.reduce(log_probs, axis=1).tolist(), ends, strict=False):
+            own[position] = row

@@ -157,13 +157,19 @@ class SentenceScores:
     unknown: Int64[ndarray, " documents"]  # unknown tokens
 
 
-def score_sentences(model: Scorer, stream: Int32[ndarray, " T"]) -> SentenceScores:
-    """Scores the documents of a stream, each ending with </s>."""
+def score_sentences(model: Scorer, stream: Int32[ndarray, " T"], *, running: bool = False) -> SentenceScores:
+    """Scores the documents of a stream, each ending with </s>, and each by itself.
+
+    running: whether a network with memory="stream" reads earlier documents as the context of later ones.
+    """
     stops = np.flatnonzero(stream == END) + 1
     if not stops.size:
         return SentenceScores(np.empty(0), stops, stops)
     starts = np.concatenate([[0], stops[:-1]])
-    scores = model.score_stream(stream)
+    if running or not hasattr(model, "score_stream_with_unknown"):  # which is of models that may carry context over
+        scores: ndarray = model.score_stream(stream)
+    else:
+        scores = _join(model.score(documents_of(stream)))
     return SentenceScores(
         np.add.reduceat(scores, starts, dtype=np.float64),
         stops - starts,

@@ -139,7 +139,8 @@ def surprisals(model: Model, text: str, by: By = "tokens") -> Json:
 def _word_ends(model: CausalModel, text: str) -> list[float]:
     encoded = model.tokenizer.encode_texts([text])
     words = words_of(encoded.ids, model.tokenizer.align(encoded))
-    return word_end_corrections(model.language_model, model.tokenizer, encoded.ids, words.of_tokens).tolist()
+    [corrections] = word_end_corrections(model.language_model, model.tokenizer, [(encoded.ids, words.of_tokens)])
+    return corrections.tolist()
 
 
 _MOST = 2000  # different tokens after a context whose counts are worked out

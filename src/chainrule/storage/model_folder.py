@@ -22,6 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from chainrule.base.arguments import FolderPath
 from chainrule.base.distributions import check_savable
 from chainrule.base.files import check_writable, lock_folder, read_file, sync_folder
 from chainrule.base.progress import Progress, silent
@@ -83,10 +84,10 @@ def check_target(folder: Path, *, overwrite: bool) -> None:
                 raise OutputError(f"{folder}: this folder holds other files and no model; choose a new folder")
         elif folder.exists():
             raise OutputError(f"{folder}: a file is in the way; a model is a folder, so choose another name")
-        elif _FILE_NAME.fullmatch(folder.name):
+        elif _FILE_NAME.fullmatch(folder.name) and not isinstance(folder, FolderPath):
             raise OutputError(
                 f"{folder}: a model is a folder, and this is the name of a file; leave out {folder.suffix}, or, for an "
-                "ARPA file, choose a name that ends in .arpa or .arpa.gz"
+                "ARPA file, choose a name that ends in .arpa or .arpa.gz; or end a folder's name with a slash"
             )
     check_writable(folder)
 

@@ -2,8 +2,10 @@
 
 JSON lines    {"text": "a text", "label": "news"}       {"words": ["a", "text"], "labels": ["DET", "NOUN"]}
 TSV           text, tab, label                          word, tab, label; an empty line after each text
+CSV           text,label                                none
 
-In JSON, a label may be a whole number. If the label on the first line of TSV is "label", the line is a header.
+In JSON, a label may be a whole number. If the first line of TSV or CSV names the columns of texts and labels, there may
+be other columns, too, in any order; if the label on the first line is "label", the line is a header.
 The labels of an input's units are a tuple of names, or, for many units, positions in a list of names (UnitLabels).
 """
 
@@ -17,8 +19,9 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, get_args, overload
 import numpy as np
 
 from chainrule.errors import SettingError, TextError
+from chainrule.text.corpus.csv_table import rows_of
 from chainrule.text.corpus.plain_text import lines_of
-from chainrule.text.corpus.reading import FORMATS, text_suffix
+from chainrule.text.corpus.reading import FORMATS, UTF_8, check_encoding, text_suffix
 from chainrule.text.corpus.records import as_written, json_objects, raise_error, read_field
 
 if TYPE_CHECKING:
@@ -94,20 +97,39 @@ class Labelled(NamedTuple):
 
 
 def read_labelled(
-    name: str | os.PathLike[str], unit: LabelledUnit = "text", on_bad: OnBad = raise_error
+    name: str | os.PathLike[str],
+    unit: LabelledUnit = "text",
+    on_bad: OnBad = raise_error,
+    *,
+    field: str = "text",
+    label_field: str = "label",
+    encoding: str = UTF_8,
 ) -> list[Labelled]:
-    """Reads a file of JSON lines (.jsonl) or of TSV. unit: whether each text or each word has a label.
+    """Reads a file of JSON lines (.jsonl), CSV (.csv) or TSV. unit: whether each text or each word has a label.
 
     on_bad: a callback that gets a TextError with file and line for each example without a text, word or label, which is
-    left out. Raises TextError if there is no example.
+    left out. field, label_field: the fields or columns of texts and labels; encoding: that of the file, such as
+    latin-1. Raises SettingError; TextError if there is no example.
+
+    good:  read_labelled("reviews.csv", field="review", label_field="stars")
     """
     check_unit(unit)
-    name = os.fspath(name)
+    check_encoding(encoding)
+    name, fields = os.fspath(name), (field, label_field)
     examples: Iterable[Labelled | TextError]
+    if unit == "word" and fields != _FIELDS:
+        raise SettingError("field and label_field are of texts with one label; words are in words, or the first column")
     if FORMATS.get(text_suffix(name)) == "json":
-        examples = (_or_error(_of_record, record, unit, place) for place, record in json_objects(name, on_bad))
+        records = json_objects(name, on_bad, encoding=encoding)
+        examples = (_or_error(_of_record, record, unit, place, fields) for place, record in records)
+    elif unit == "word":
+        if text_suffix(name) == ".csv":
+            raise TextError(
+                f"{name}: words with labels are read from TSV, word, tab, label, or JSON lines; not from CSV"
+            )
+        examples = _tsv_words(name, encoding)
     else:
-        examples = _tsv_texts(name) if unit == "text" else _tsv_words(name)
+        examples = _table_texts(name, fields, encoding)
     labelled = []
     for example in examples:
         if isinstance(example, TextError):
@@ -175,13 +197,16 @@ def _or_error(make: Callable[..., Labelled], *given: Any) -> Labelled | TextErro
         return error
 
 
-def _of_record(record: dict[str, Any], unit: LabelledUnit, place: str) -> Labelled:
-    """Raises TextError."""
+_FIELDS = ("text", "label")
+
+
+def _of_record(record: dict[str, Any], unit: LabelledUnit, place: str, fields: tuple[str, str] = _FIELDS) -> Labelled:
+    """fields: of the text and its label. Raises TextError."""
     if unit == "text":
-        text, label = read_field(record, "text", place), _label(read_field(record, "label", place))
-        for field, value in (("text", text), ("label", label)):
+        text, label = read_field(record, fields[0], place), _label(read_field(record, fields[1], place))
+        for field, value in zip(fields, (text, label), strict=True):
             if not isinstance(value, str) or not value.strip():
-                or_number = " or a whole number" if field == "label" else ""
+                or_number = " or a whole number" if value is label else ""
                 raise TextError(f"{place}: {field} is {value!r}; expected a string that is not empty{or_number}")
         return Labelled(text, (label,), place)
     words, labels = record.get("words"), record.get("labels")
@@ -202,16 +227,36 @@ def _label(value: Any) -> Any:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-def _tsv_texts(name: str) -> Iterator[Labelled | TextError]:
-    for number, (place, line) in enumerate(_lines(name)):
-        if line.strip():
-            columns = line.split("\t")
-            if number == 0 and _is_header(columns):
-                continue
-            if len(columns) != 2 or not all(column.strip() for column in columns):
-                yield TextError(f"{place}: found {line!r}; expected a text, a tab and its label")
-            else:
-                yield Labelled(columns[0], (columns[1].strip(),), place)
+def _table_texts(name: str, fields: tuple[str, str], encoding: str) -> Iterator[Labelled | TextError]:
+    """The texts of TSV or CSV. fields: the names of the columns of texts and labels. Raises TextError."""
+    is_csv = text_suffix(name) == ".csv"
+    between = "a comma" if is_csv else "a tab"
+    columns = (0, 1)
+    width = 2
+    for number, (place, shown, cells) in enumerate(_csv_rows(name, encoding) if is_csv else _tsv_rows(name, encoding)):
+        if number == 0 and set(fields) <= set(cells):
+            columns, width = (cells.index(fields[0]), cells.index(fields[1])), len(cells)
+        elif number == 0 and (fields != _FIELDS or (is_csv and len(cells) != width)):
+            raise TextError(
+                f"{place}: there are no columns {fields[0]!r} and {fields[1]!r}, but {', '.join(map(repr, cells))}; "
+                "name those of texts and labels with field=... and label_field=..."
+            )
+        elif number == 0 and _is_header(cells):
+            continue
+        elif len(cells) != width or not all(cells[column].strip() for column in columns):
+            more = "" if width == 2 else f" among {width} columns"
+            yield TextError(f"{place}: found {shown!r}; expected a text, {between} and its label{more}")
+        else:
+            yield Labelled(cells[columns[0]], (cells[columns[1]].strip(),), place)
+
+
+def _tsv_rows(name: str, encoding: str) -> Iterator[tuple[str, str, list[str]]]:
+    """The location, the text and the cells of each line that is not empty."""
+    return ((place, line, line.split("\t")) for place, line in _lines(name, encoding) if line.strip())
+
+
+def _csv_rows(name: str, encoding: str) -> Iterator[tuple[str, str, list[str]]]:
+    return ((f"{name}, line {row.line}", ",".join(row.cells), row.cells) for row in rows_of(name, encoding))
 
 
 def _is_header(columns: list[str]) -> bool:
@@ -219,9 +264,9 @@ def _is_header(columns: list[str]) -> bool:
     return len(columns) == 2 and columns[1].strip().lower() == "label"
 
 
-def _tsv_words(name: str) -> Iterator[Labelled | TextError]:
+def _tsv_words(name: str, encoding: str) -> Iterator[Labelled | TextError]:
     lines: list[tuple[str, str]] = []  # of a text
-    for number, (place, line) in enumerate(_lines(name)):
+    for number, (place, line) in enumerate(_lines(name, encoding)):
         if number == 0 and _is_header(line.split("\t")):
             continue
         if line.strip():
@@ -257,7 +302,7 @@ def _check_words(words: list[Any], labels: list[Any], place: str) -> None:
             raise TextError(f"{place}: the {kind} is {bad!r}; expected a string without white space, not empty{hint}")
 
 
-def _lines(name: str) -> Iterator[tuple[str, str]]:
+def _lines(name: str, encoding: str) -> Iterator[tuple[str, str]]:
     """Each line with its location."""
-    for number, line in enumerate(lines_of(name), 1):
+    for number, line in enumerate(lines_of(name, encoding), 1):
         yield f"{name}, line {number}", line

@@ -6,12 +6,12 @@ label.
 
 from __future__ import annotations
 
-import csv
 import math
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chainrule.errors import TextError
+from chainrule.text.corpus.csv_table import rows_of
 from chainrule.text.corpus.plain_text import lines_of
 from chainrule.text.corpus.reading import FORMATS, text_suffix
 from chainrule.text.corpus.records import as_written, json_objects, raise_error
@@ -89,13 +89,8 @@ def _rows(name: str, *, is_csv: bool) -> Iterator[tuple[str, list[str]]]:
             if line.strip():
                 yield f"{name}, line {number}", [column.strip() for column in line.rstrip("\r").split("\t")]
         return
-    reader = csv.reader((line + "\n" for line in lines_of(name)), strict=True)
-    try:
-        for row in reader:
-            if row:
-                yield f"{name}, line {reader.line_num}", row
-    except csv.Error as error:
-        raise TextError(f"{name}, line {reader.line_num}: is not CSV: {error}") from error
+    for row in rows_of(name):
+        yield f"{name}, line {row.line}", row.cells
 
 
 def _is_text(value: Any) -> bool:

@@ -155,9 +155,9 @@ def difference_of(one: Tokenizer, other: Tokenizer) -> str | None:
         ours, theirs = (set(tokenizer.vocabulary.tokens()) for tokenizer in (one, other))
         sizes = f"{len(ours):,} and {len(theirs):,} tokens, {len(ours & theirs):,} of them in both"
         advice = (
-            "merge n-gram models into a static mixture, or retrain one with the tokenizer of the other, preferably the "
-            "one whose vocabulary covers more of the texts to come: spelling out unknown words costs more than a "
-            "mixture gains"
+            "merge n-gram models into a static mixture (chainrule.merge, or mix --static), or retrain one with the "
+            "tokenizer of the other, preferably the one whose vocabulary covers more of the texts to come: "
+            "spelling out unknown words costs more than a mixture gains"
         )
         return (
             f"their vocabularies have {sizes}; {advice}"

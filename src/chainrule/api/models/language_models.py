@@ -137,7 +137,7 @@ def chat_model(parts: ModelParts, template: str | None = None) -> ChatModel:
         return ChatModel(decoder, ChatFormat(written, TextEncoder(parts.tokenizer)), begins_texts=True, **settings)
     raise SettingError(
         "the model has no chat template, so it was not trained on conversations; let it continue texts, or give it "
-        "a template that writes a conversation as its training text had it"
+        "a template, template=..., that writes a conversation as its training text had it"
     )
 
 

@@ -104,22 +104,29 @@ class ScoringModel(Model):
 
     capability: ClassVar[str] = "continues texts or fills gaps in texts"
 
-    def score(self, texts: Iterable[str], *, given: str | Iterable[str] | None = None) -> Float64[ndarray, " texts"]:
+    def score(
+        self, texts: Iterable[str], *, given: str | Iterable[str] | None = None, running: bool = False
+    ) -> Float64[ndarray, " texts"]:
         """log P of each text with its </s>, in nats; an unknown word counts as <unk>, without its spelling.
 
         given: a prompt that comes before each text, or one for all: log P(text | prompt). The two are joined as they
-        are, so that a text after a word begins with its space. A bidirectional network gives pseudo-log-likelihoods.
-        Raises MarkerError; SettingError if there are not as many prompts as texts.
+        are, so that a text after a word begins with its space. running: whether the texts are one running text, of
+        which a network trained with memory="stream" reads the earlier ones as context; by default, each text is scored
+        by itself. A bidirectional network gives pseudo-log-likelihoods.
+        Raises MarkerError; SettingError if there are not as many prompts as texts, or both options are given.
 
         good:  model.score([" great", " terrible"], given="Overall, the movie was")
         """
         texts = as_texts(texts)
+        if given is not None and running:
+            raise SettingError("a prompt begins each text anew; give either given or running=True")
         if given is not None:
             prompts = [given] * len(texts) if isinstance(given, str) else as_texts(given)
             return score_continuations(self.scorer, self.tokenizer, prompts, texts)
-        batches = (texts[first : first + _BATCH] for first in range(0, len(texts), _BATCH))
+        size = max(len(texts), 1) if running else _BATCH
+        batches = (texts[first : first + size] for first in range(0, len(texts), size))
         scores = map_in_order(
-            lambda batch: score_sentences(self.scorer, self.tokenizer.encode_texts(batch).ids), batches
+            lambda batch: score_sentences(self.scorer, self.tokenizer.encode_texts(batch).ids, running=running), batches
         )
         return np.concatenate([np.empty(0), *(batch.log_probs for batch in scores)])
 
@@ -155,9 +162,9 @@ class ScoringModel(Model):
         check_choices([Choice(choice, choice) for choice in choices])
         return self.answerer.score(prompts, choices, separator, callback(progress)).log_probs
 
-    def sentence_scores(self, block: Block) -> SentenceScores:
+    def sentence_scores(self, block: Block, *, running: bool = False) -> SentenceScores:
         """As `score`, for the documents of a block, with their numbers of tokens. Raises MarkerError."""
-        return score_sentences(self.scorer, self.tokenizer.encode_block(block).ids)
+        return score_sentences(self.scorer, self.tokenizer.encode_block(block).ids, running=running)
 
     @shows_progress
     def judge_pairs(

@@ -18,6 +18,7 @@ from chainrule.api.seq2seq.config import MAX_TOKENS, CaptionOptions
 from chainrule.api.seq2seq.generation import BEAM, score_targets, search_sources, sentence_slices
 from chainrule.api.seq2seq.measurement import PairMeasurement, measure_targets
 from chainrule.api.tokenizers import tokenizer_entry, tokenizer_from
+from chainrule.base.arguments import as_path
 from chainrule.base.options import takes
 from chainrule.base.progress import silent
 from chainrule.decoding.beam import search, with_greedy
@@ -247,7 +248,7 @@ class CaptionModel:
             settings["regions"], own = take_apart_regions(self.regions)
             arrays |= own
         save_model(
-            Path(path),
+            as_path(path),
             family=FAMILY,
             settings=settings,
             tokenizer=tokenizer_entry(self.tokenizer),

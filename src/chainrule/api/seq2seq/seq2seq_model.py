@@ -29,7 +29,7 @@ from chainrule.api.tokenizers import tokenizer_entry, tokenizer_from
 from chainrule.applications.chat import CHAT_LIMITS, Answer
 from chainrule.applications.config import CHAT_SAMPLING
 from chainrule.applications.messages import Message, as_messages, exchanges, split_system
-from chainrule.base.arguments import as_texts, check_least
+from chainrule.base.arguments import as_path, as_texts, check_least
 from chainrule.base.options import takes
 from chainrule.decoding.config import SamplingConfig
 from chainrule.decoding.text_generator import TextDecoder
@@ -265,7 +265,7 @@ class Seq2SeqModel:
         texts = {name: definition for name, definition in definitions.items() if definition is not None}
         size = sum(array.nbytes for array in arrays.values()) + sum(map(len, texts.values()))
         save_model(
-            Path(path),
+            as_path(path),
             family=FAMILY,
             settings={
                 "network": settings_of(self.model.network.config),

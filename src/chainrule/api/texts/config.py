@@ -246,6 +246,24 @@ class PromptOptions(PromptSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
+class SurprisalOptions(Options):
+    """What a table of surprisals has.
+
+    by: a row for each word, token, character, byte or text. nats: in nats rather than bits. ends: also a row for the
+    end of each text, </s>. word_ends: a word's own end is a part of it, in place of that of the word before it, see
+    `evaluation.surprisal`; where tokens are pieces of words, this takes a step of the model for each token.
+    """
+
+    by: Literal["words", "tokens", "characters", "bytes", "texts"] = option("words", "what has a row", flag=None)
+    nats: bool = option(False, "surprisal in nats; by default in bits", is_switch=True)
+    ends: bool = option(False, "also a row for the end of each text, </s>", is_switch=True)
+    word_ends: bool = option(
+        True, "count a word's end as its own, not as the next word's, where tokens are pieces of words"
+    )
+    progress: ProgressOption = option(None, "whether progress is shown, or a callback", flag=None)
+
+
+@dataclass(frozen=True, kw_only=True)
 class RescoreOptions(TuningConfig):
     """How n-best lists are rescored.
 

@@ -37,7 +37,7 @@ from chainrule.base.progress import BlockProgress
 from chainrule.errors import SettingError, TextError
 from chainrule.evaluation.pseudo_likelihood import pseudo_log_likelihoods
 from chainrule.evaluation.texts.corrections import UNCHANGED, calibrate, judge_changes
-from chainrule.text.corpus.corpus import Corpus, source_of
+from chainrule.text.corpus.corpus import Corpus, Lines, source_of
 from chainrule.text.corpus.plain_text import lines_of
 from chainrule.text.parallel import Pairs
 from chainrule.text.tokenization.config import OF_WORDS
@@ -267,6 +267,9 @@ def start_correction(
 
 
 def _texts(source: Source, inside: BlockProgress) -> Iterator[str]:
+    if isinstance(source, Lines) and source.lines:
+        yield from source.texts()
+        return
     blocks = source.blocks_as_they_come if isinstance(source, Corpus) else source.blocks
     for block in blocks(inside, "correcting"):
         done = 0

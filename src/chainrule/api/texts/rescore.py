@@ -5,7 +5,9 @@ Other models are language models, or seq2seq models given the sources of the lis
 
 from __future__ import annotations
 
+import filecmp
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -189,8 +191,9 @@ class Rescoring:
         """given: weights of some scores: those of the options and perhaps of a file. Raises TextError, SettingError."""
         models = dict(scorers)
         data: TuningData | None = None
-        weights = given
+        weights, self._is_tuned_on_itself = given, False
         if options.tune is not None:
+            self._is_tuned_on_itself = not holds_json(options.tune) or _hold_the_same(options.tune, source.name)
             source, weights, data = _tuned(source, options.tune, options, models, given, progress)
         lists = source.lists(progress)
         blocks = iter(score_lists(lists, models) if data is None else data.replayed(lists))
@@ -274,6 +277,7 @@ class Rescoring:
                 for name, count in self.impossible.items()
                 if count
             ),
+            *([_TUNED_ON_ITSELF] if self._is_tuned_on_itself and self.judge is not None else []),
         ]
 
     def table(self) -> tuple[list[str], list[list[str]]]:
@@ -321,6 +325,16 @@ def _tuned(
     }
     weights = Weights(dict(zip(data.features.names, after.tolist(), strict=True)), record)
     return source, weights, data if tuned_on.name == source.name else None
+
+
+_TUNED_ON_ITSELF = "the weights were tuned on these lists, so the figures are too good; measure on other lists"
+
+
+def _hold_the_same(one: str, other: str) -> bool:
+    """Whether two names are of one file, or of files with the same content."""
+    if not (os.path.isfile(one) and os.path.isfile(other)):
+        return os.path.realpath(one) == os.path.realpath(other)
+    return filecmp.cmp(one, other, shallow=False)
 
 
 def _with_references(block: Scored, name: str) -> Scored:

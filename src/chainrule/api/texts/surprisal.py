@@ -1,18 +1,32 @@
-"""The surprisal of each token, word, character or byte of texts: as lines, or as JSON for each document."""
+"""The surprisal of each token, word, character or byte of texts: as lines, as JSON for each document, or as a table."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
+from chainrule.api.models.model import check_model
+from chainrule.api.progress_line import showing
+from chainrule.api.texts.config import SurprisalOptions
 from chainrule.base.json import finite
+from chainrule.base.options import takes
+from chainrule.base.progress import BlockProgress
+from chainrule.text.corpus.corpus import Corpus, source_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    import os
+    from collections.abc import Iterator, Mapping
+
+    from jaxtyping import Float64
+    from numpy import ndarray
 
     from chainrule.api.models.model import Model
+    from chainrule.base.progress import Progress
     from chainrule.evaluation.surprisal import By
     from chainrule.text.corpus.block import Block
+    from chainrule.text.corpus.corpus import Paths, Source
 
 _SINGULAR: dict[By, str] = {"tokens": "token", "words": "word", "characters": "character", "bytes": "byte"}
 
@@ -129,3 +143,129 @@ def documents(model: Model, block: Block, by: By) -> Iterator[Document]:
 def _one_line(text: str) -> str:
     """White space, which would break a line of columns, as Python escapes it."""
     return text if text.isprintable() else text.encode("unicode_escape").decode() if text.isspace() else text
+
+
+_PART_BYTES = 1 << 18  # scored at a time
+
+
+@takes(SurprisalOptions)
+def surprisal(source: Source | Paths, model: Model, options: SurprisalOptions) -> Surprisals:
+    """The surprisal of each word of texts, or of each token, character, byte or text: a table for pandas and R.
+
+    The rows are read and scored while one goes through them. Of records, the fields beside the text are columns, too,
+    so that ids and conditions stay with each word. Raises TypeError, TextError, SettingError, MarkerError.
+
+    good:  pandas.DataFrame(chainrule.surprisal("items.csv", chainrule.load("lm/")))
+    good:  chainrule.surprisal("items.jsonl", model, by="tokens", nats=True).save("tokens.parquet")
+    """
+    check_model(model)
+    return Surprisals(source_of(source, model.document), model, options)
+
+
+class Surprisals:
+    """A table of surprisals; iterating over it scores the texts, and gives a dictionary for each row.
+
+        sentence          the number of the text, from 1
+        position          of the word in its text, from 1
+        word              or token, character, byte, text
+        surprisal_bits    -log2 P, the spelling of unknown tokens included; of a word, with its end
+        uncorrected_bits  of a word: the sum of its tokens' surprisals, which pays for the end of the word before it
+        known             whether it has no unknown token
+        start, stop       its place in the normalised text, in characters
+
+    They come after the fields of the record, of which one with a name of these is called record_sentence, say. In nats,
+    the columns are surprisal_nats and uncorrected_nats.
+    """
+
+    def __init__(self, source: Source, model: Model, options: SurprisalOptions) -> None:
+        self._source, self._model, self._options = source, model, options
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        with showing(self._options.progress) as progress:
+            yield from self._rows(progress)
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """All rows."""
+        return list(self)
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Writes .csv, .tsv, .jsonl or .parquet, by the name; all but the last also compressed. Raises OutputError."""
+        from chainrule.base.arguments import as_path
+        from chainrule.base.files import check_new_file
+        from chainrule.text.corpus.writing import check_table_format, table_file
+
+        target = as_path(path)
+        check_table_format(target)
+        check_new_file(target, overwrite=overwrite, inputs=getattr(self._source, "paths", ()))
+        with table_file(target) as write:
+            for row in self:
+                write(row)
+
+    def _rows(self, progress: Progress) -> Iterator[dict[str, Any]]:
+        inside, number = BlockProgress(progress, "scoring"), 0
+        if isinstance(self._source, Corpus):
+            blocks, field = self._source.blocks_as_they_come(inside, "scoring", fields=True), self._source.reading.field
+        else:
+            blocks, field = self._source.blocks(inside, "scoring"), ""
+        for block in blocks:
+            done = 0
+            for piece in block.pieces(_PART_BYTES):
+                for rows, fields in zip(self._by_text(piece), piece.fields or repeat({}), strict=False):
+                    number += 1
+                    for row in rows:
+                        row["sentence"] = number
+                        yield {**fields_beside(fields, row, field), **row}
+                done += piece.text.size
+                inside.report(done)
+
+    def _by_text(self, block: Block) -> Iterator[list[dict[str, Any]]]:
+        """The rows of each text of a block."""
+        by, unit = self._options.by, "nats" if self._options.nats else "bits"
+        scale = -1.0 if self._options.nats else -1 / math.log(2)
+        corrections: Iterator[Any] = repeat(None)
+        if by == "words" and self._options.word_ends:
+            corrections = iter(_word_ends(self._model, block))
+        for document in documents(self._model, block, "tokens" if by == "texts" else by):
+            own = next(corrections)
+            if by == "texts":
+                total = sum(unit.text_log_prob for unit in document.units)
+                yield [
+                    {
+                        "sentence": 0,
+                        "text": document.text,
+                        f"surprisal_{unit}": scale * total,
+                        "tokens": document.tokens,
+                        "unknown_tokens": document.oov,
+                    }
+                ]
+                continue
+            rows = []
+            for i, one in enumerate(document.units if self._options.ends else document.units[:-1]):
+                row: dict[str, Any] = {"sentence": 0, "position": i + 1, _SINGULAR[by]: one.text}
+                if own is not None:
+                    row[f"surprisal_{unit}"] = scale * (one.text_log_prob + float(own[i])) + 0.0  # no -0
+                name = f"uncorrected_{unit}" if by == "words" else f"surprisal_{unit}"
+                row[name] = scale * one.text_log_prob + 0.0
+                rows.append({**row, "known": one.known, "start": one.start, "stop": one.stop})
+            yield rows
+
+
+def fields_beside(fields: Mapping[str, Any], own: Mapping[str, Any], text_field: str) -> dict[str, Any]:
+    """The fields of a record beside its text; one that has a name of `own` is called record_NAME."""
+    return {f"record_{name}" if name in own else name: value for name, value in fields.items() if name != text_field}
+
+
+def _word_ends(model: Model, block: Block) -> list[Float64[ndarray, " words"]]:
+    """The corrections for the words of each document of a block."""
+    from chainrule.evaluation.surprisal import word_end_corrections
+    from chainrule.text.tokenization.tokenizer import documents_of
+    from chainrule.text.units import words_of
+
+    encoded = model.tokenizer.encode_block(block)
+    words = words_of(encoded.ids, model.tokenizer.align(encoded))
+    sizes = [len(ids) + 1 for ids in documents_of(encoded.ids)]
+    texts, start = [], 0
+    for size, first in zip(sizes, words.documents.tolist(), strict=False):
+        texts.append((encoded.ids[start : start + size], words.of_tokens[start : start + size] - first))
+        start += size
+    return word_end_corrections(model.language_model, model.tokenizer, texts)

@@ -34,7 +34,7 @@ from chainrule.base.memory import Owned, as_bytes
 from chainrule.base.options import config_from_json
 from chainrule.base.scratch import token_counts
 from chainrule.base.threads import start_in_thread
-from chainrule.errors import SettingError
+from chainrule.errors import SettingError, TextError
 from chainrule.families.family import Counting
 from chainrule.families.table import FAMILIES, family_of
 from chainrule.neural.config import BIDIRECTIONAL, NETWORKS
@@ -166,6 +166,7 @@ def train(
     _check(request, run)
     learner, stream, left_out = _read(request, markers, run.folder, progress)
     counts = token_counts(stream, learner.vocabulary_size)
+    _check_tokens(request.source, counts)
     speller = cache(start_in_thread(lambda: speller_of_counts(learner, counts, request.config, left_out)))
     text = _Text(learner, Owned(stream), left_out, speller)
     del stream
@@ -283,6 +284,14 @@ def _read(request: _Request, markers: Markers, folder: Path | None, progress: Pr
             check_ids_room if on_disk else lambda tokens: check_text_fits(tokens, token_bytes),
             file,
         )
+
+
+def _check_tokens(source: Source, counts: Int64[ndarray, " V"]) -> None:
+    """Raises TextError if all documents of a text are empty. counts: of each token."""
+    documents = int(counts[END])
+    if counts.sum() == documents:
+        names = ", ".join(source.sources)
+        raise TextError(f"{names}: all of its documents, {documents:,}, are empty; at least one token is needed")
 
 
 class _Text(NamedTuple):

@@ -14,7 +14,6 @@ import os
 import time
 from contextlib import suppress
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -23,6 +22,7 @@ from chainrule.api.progress_line import ProgressLine, ProgressOption, callback, 
 from chainrule.api.run import ids_file, record_header
 from chainrule.api.vectors.cooccurrences import WORDS, CooccurrenceMatrix, read_words
 from chainrule.api.vectors.word_vectors import FAMILY, WordVectors
+from chainrule.base.arguments import as_path
 from chainrule.base.files import read_file, replace_file
 from chainrule.base.json import parse_json
 from chainrule.base.lanes import pad_to_lanes
@@ -54,6 +54,7 @@ from chainrule.vectors.training import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from jaxtyping import Int64
     from numpy import ndarray
@@ -172,7 +173,7 @@ def train_vectors(
     """
     on_progress = callback(progress)
     config, tokenizer = config or VectorsConfig(), as_config(tokenizer)
-    run_folder = None if folder is None else Path(folder)
+    run_folder = None if folder is None else as_path(folder, "folder")
     start_time = time.perf_counter()
     with ids_file(run_folder) as file:
         if isinstance(source, CooccurrenceMatrix):

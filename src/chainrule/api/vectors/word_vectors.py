@@ -203,7 +203,7 @@ class WordVectors:
 
         good:  chainrule.load_vectors("words/").save("words.vec.gz")
         """
-        target, on_progress = Path(path), callback(progress)
+        target, on_progress = as_path(path), callback(progress)
         suffix = suffix_of(target)
         if suffix is None:
             self._save_folder(target, overwrite=overwrite)

@@ -24,7 +24,15 @@ from chainrule.cli.shared.options import (
     given_settings,
 )
 from chainrule.cli.shared.screen import count_of, note, print_json, progress_bar
-from chainrule.cli.shared.texts import DEFAULT_READING, Strict, TextOptions, bad_records, note_repairs, text_for
+from chainrule.cli.shared.texts import (
+    DEFAULT_READING,
+    LabelField,
+    Strict,
+    TextOptions,
+    bad_records,
+    note_repairs,
+    text_for,
+)
 from chainrule.cli.use.classify import show_accuracy
 from chainrule.errors import TextError
 
@@ -239,6 +247,7 @@ def evaluate(
     markers: ModelMarkerRule = None,
     ends: Annotated[bool, Parameter(help="Predict and count the end of each line or sentence, as is usual.")] = True,
     reading: TextOptions = DEFAULT_READING,
+    label_field: LabelField = "label",
     json: Json = False,
 ) -> None:
     """Measure perplexity, accuracy on labels or minimal pairs, or word vectors.
@@ -305,12 +314,14 @@ def evaluate(
             raise CycloptsError(msg=f"{model} holds word vectors; measure them with --similarity or --analogies.")
         raise CycloptsError(msg="TEXTS is missing.")
     if labels_inputs(model):
-        if reading != DEFAULT_READING or not ends or len(texts) > 1:
+        if not ends or len(texts) > 1:
             raise CycloptsError(
                 msg="A classifier is measured on one file of labelled inputs; leave out the options of texts."
             )
-        show_accuracy(model, texts[0], markers, strict=strict, json=json)
+        show_accuracy(model, texts[0], markers, reading.labelled(label_field), strict=strict, json=json)
         return
+    if label_field != "label":
+        raise CycloptsError(msg="--label-field is for classifiers.")
     if strict:
         raise CycloptsError(msg="--strict is for --minimal-pairs and for classifiers.")
     source = text_for([model], reading, *texts)

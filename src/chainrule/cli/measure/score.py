@@ -3,21 +3,38 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, cast
+from itertools import repeat
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from cyclopts import CycloptsError, Parameter
 
+from chainrule.api.texts.config import SurprisalOptions
 from chainrule.base.progress import BlockProgress, silent
 from chainrule.cli.shared.models import open_model
-from chainrule.cli.shared.options import Json, ModelMarkerRule, ModelPath, ModelTokenizerName, TextFile
+from chainrule.cli.shared.options import (
+    NO_FLAGS,
+    Flags,
+    Json,
+    ModelMarkerRule,
+    ModelPath,
+    ModelTokenizerName,
+    Overwrite,
+    TextFile,
+    given_settings,
+)
 from chainrule.cli.shared.screen import note, print_json, progress_bar, writes_utf8
-from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, note_repairs, text_for
+from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, check_text_target, note_repairs, text_for
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from chainrule.api.models.model import Model
     from chainrule.api.models.scoring_model import ScoringModel
     from chainrule.evaluation.surprisal import By
+    from chainrule.structures.linearized import Treebank
     from chainrule.text.corpus.block import Block
+    from chainrule.text.corpus.corpus import Corpus
 
 _PART_BYTES = 1 << 18  # that one thread scores at a time
 
@@ -33,9 +50,23 @@ def score(
     words: Annotated[bool, Parameter(negative=(), help="Score each word, whatever the tokens are.")] = False,
     characters: Annotated[bool, Parameter(negative=(), help="Score each character of each text.")] = False,
     bytes: Annotated[bool, Parameter(negative=(), help="Score each byte of each text.")] = False,
+    running: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            help="Score the texts as one running text, which a network trained with --memory stream reads as such; by "
+            "default, each by itself.",
+        ),
+    ] = False,
+    output: Annotated[
+        Path | None,
+        Parameter(name=("--output", "-o"), help="Write a table instead: .csv, .tsv, .jsonl or .parquet."),
+    ] = None,
+    table: Flags[SurprisalOptions] = NO_FLAGS,
     tokenizer: ModelTokenizerName = None,
     markers: ModelMarkerRule = None,
     reading: TextOptions = DEFAULT_READING,
+    overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
     """Print log-probabilities of texts, or of each token, word, character or byte.
@@ -52,23 +83,42 @@ def score(
     spelling of unknown tokens, as in bits per byte; start and end position in
     the normalised text (the end is one after the last character); the unit;
     <unk> if it contains an unknown token. Subword pieces are added up, and
-    white space belongs to the next word.
+    white space belongs to the next word. JSON keeps the fields of records.
+
+    --output writes a table with a header, for pandas and R: the fields of
+    records; sentence and position, from 1; the word; surprisal_bits, of a word
+    with its end, and uncorrected_bits, the sum of its tokens; known; start and
+    stop. Without --words or the like, a row is a text.
     """
     from chainrule.api.models.scoring_model import ScoringModel
+    from chainrule.text.corpus.corpus import Corpus
 
     by = _units(tokens=tokens, words=words, characters=characters, bytes=bytes)
+    settings = given_settings(table)
+    if output is None and settings:
+        raise CycloptsError(msg=f"--{next(iter(settings)).replace('_', '-')} is for tables; give --output.")
+    if running and (by is not None or output is not None):
+        raise CycloptsError(msg="--running scores whole texts, on lines; leave it out, or --output and the unit.")
+    if output is not None and json:
+        raise CycloptsError(msg="Give either --output or --json; a name that ends in .jsonl gives JSON lines.")
     source = text_for([model], reading, text)
+    if output is not None:
+        _write_table(model, source, output, by, settings, tokenizer, markers, overwrite=overwrite)
+        note_repairs(source)
+        return
     with progress_bar() as progress:
         scorer = open_model(model, tokenizer, markers, progress, kind=ScoringModel)
         if scorer.is_bidirectional and by is None:
             note("these are pseudo-log-likelihoods, not probabilities: compare them with others of this model alone")
         # A progress bar would break into the output.
         block_progress = BlockProgress(silent if sys.stdout.isatty() else progress, "scoring")
-        for block in source.blocks_as_they_come(block_progress, "scoring"):
+        keep = {"fields": True} if json and isinstance(source, Corpus) else {}
+        field = source.reading.field if isinstance(source, Corpus) else ""
+        for block in source.blocks_as_they_come(block_progress, "scoring", **keep):
             if by is not None:
-                _print_units(scorer, block, by, block_progress, json=json)
+                _print_units(scorer, block, by, block_progress, field, json=json)
             else:
-                _print_sentences(scorer, block, block_progress, json=json)
+                _print_sentences(scorer, block, block_progress, field, running=running, json=json)
             sys.stdout.flush()
     note_repairs(source)
 
@@ -81,33 +131,68 @@ def _units(**asked: bool) -> By | None:
     return cast("By", names[0]) if names else None
 
 
-def _print_units(model: Model, block: Block, by: By, block_progress: BlockProgress, *, json: bool) -> None:
+def _write_table(
+    path: Path,
+    source: Corpus | Treebank,
+    output: Path,
+    by: By | None,
+    settings: dict[str, Any],
+    tokenizer: ModelTokenizerName,
+    markers: ModelMarkerRule,
+    *,
+    overwrite: bool,
+) -> None:
+    from chainrule.api.models.scoring_model import ScoringModel
+    from chainrule.api.texts.surprisal import surprisal
+    from chainrule.text.corpus.writing import check_table_format
+
+    check_table_format(output)
+    check_text_target(output, source, overwrite=overwrite)
+    with progress_bar() as progress:
+        model = open_model(path, tokenizer, markers, progress, kind=ScoringModel)
+        surprisal(source, model, by=by or "texts", progress=progress, **settings).save(output, overwrite=overwrite)
+
+
+def _print_units(model: Model, block: Block, by: By, block_progress: BlockProgress, field: str, *, json: bool) -> None:
+    """field: that of records which has the text."""
     from chainrule.api.texts.surprisal import documents
 
     done = 0
     for piece in block.pieces(_PART_BYTES):
-        for document in documents(model, piece, by):
+        for document, fields in zip(documents(model, piece, by), piece.fields or repeat({}), strict=False):
             if json:
-                print_json(document.as_json(by))
+                _print_json(document.as_json(by), fields, field)
             else:
                 print(document.lines())
         done += piece.text.size
         block_progress.report(done)
 
 
-def _print_sentences(model: ScoringModel, block: Block, block_progress: BlockProgress, *, json: bool) -> None:
+def _print_json(own: dict[str, Any], fields: Mapping[str, Any], field: str) -> None:
+    """Prints figures after the fields of a record. field: that with the text, which is printed under its name, too."""
+    from chainrule.api.texts.surprisal import fields_beside
+
+    print_json({**fields_beside(fields, own, field), **({field: own["text"]} if fields else {}), **own})
+
+
+def _print_sentences(
+    model: ScoringModel, block: Block, block_progress: BlockProgress, field: str, *, running: bool, json: bool
+) -> None:
+    """field: that of records which has the text."""
     from chainrule.base.threads import map_in_order
     from chainrule.report.score_lines import sentence_lines, sentences_as_json
 
     if json:
-        for sentence in sentences_as_json(model.sentence_scores(block), block):
-            print_json(sentence)
+        sentences = sentences_as_json(model.sentence_scores(block, running=running), block)
+        for sentence, fields in zip(sentences, block.fields or repeat({}), strict=False):
+            _print_json(sentence, fields, field)
         return
     is_utf8 = writes_utf8()
     sys.stdout.flush()
     done = 0
     for lines, size in map_in_order(
-        lambda part: (sentence_lines(model.sentence_scores(part), part), part.text.size), block.pieces(_PART_BYTES)
+        lambda part: (sentence_lines(model.sentence_scores(part, running=running), part), part.text.size),
+        [block] if running else block.pieces(_PART_BYTES),
     ):
         if is_utf8:
             sys.stdout.buffer.write(lines.data)

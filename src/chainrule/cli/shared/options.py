@@ -63,20 +63,37 @@ class Needs:
     name: str
 
 
-_FORMATS = (
-    "with .gz, .zst, .xz and .bz2; .jsonl and .parquet, a record a document; folders of them; and - for standard input."
+FORMATS_READ = (
+    "with .gz, .zst, .xz and .bz2; .jsonl, .parquet and .csv, a record a document; folders of them; and - for "
+    "standard input."
 )
 FILE = Parameter(allow_leading_hyphen=True, validator=file_or_dash)
-TextFiles = Annotated[str, FILE, Parameter(help=f"Text, a line a document: files, also {_FORMATS}", required=True)]
-TextFile = Annotated[str, FILE, Parameter(help=f"Text, a line a document: a file, also {_FORMATS}")]
+TextFiles = Annotated[str, FILE, Parameter(help=f"Text, a line a document: files, also {FORMATS_READ}", required=True)]
+TextFile = Annotated[str, FILE, Parameter(help=f"Text, a line a document: a file, also {FORMATS_READ}")]
 ModelPath = Annotated[
     Path, Parameter(help="A model: our folder or one of Hugging Face; an ARPA, KenLM binary, GGUF or llama2.c file.")
 ]
 NetworkPath = Annotated[Path, Parameter(help="The model folder of a network.")]
-Output = Annotated[Path, Parameter(name=("--output", "-o"), help="The folder to write to.")]
+
+
+def _path(type_: Any, tokens: Sequence[Token]) -> Path:
+    """A path, which a slash at its end makes that of a folder."""
+    value = tokens[0].value
+    if not value.endswith("/"):
+        return Path(value)
+    from chainrule.base.arguments import FolderPath
+
+    return FolderPath(value)
+
+
+Output = Annotated[Path, Parameter(name=("--output", "-o"), converter=_path, help="The folder to write to.")]
 ModelOutput = Annotated[
     Path,
-    Parameter(name=("--output", "-o"), help="A new model folder, or an ARPA file: .arpa, .arpa.gz, .zst, .xz or .bz2."),
+    Parameter(
+        name=("--output", "-o"),
+        converter=_path,
+        help="A new model folder, or an ARPA file: .arpa, .arpa.gz, .zst, .xz or .bz2.",
+    ),
 ]
 Overwrite = Annotated[bool, Parameter(negative=(), help="Replace existing files.")]
 Resume = Annotated[

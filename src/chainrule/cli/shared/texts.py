@@ -10,23 +10,63 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.cli.shared.options import Needs, WholeNumber
 from chainrule.cli.shared.screen import count_of, note
 from chainrule.errors import SettingError
-from chainrule.text.corpus.reading import SUFFIXES, EncodingErrors, Reading, document_in
+from chainrule.text.corpus.reading import SUFFIXES, UTF_8, EncodingErrors, Reading, document_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from chainrule.applications.classifier_inputs import InputKind
+    from chainrule.base.progress import Progress
     from chainrule.errors import TextError
     from chainrule.structures.linearized import Treebank
     from chainrule.text.corpus.corpus import Corpus, Source
     from chainrule.text.corpus.records import OnBad
+    from chainrule.text.labelled import LabelledUnit
+
+
+FieldName = Annotated[str, Parameter(help="The field of a record, or the column of a table, with the text.")]
+LabelField = Annotated[str, Parameter(help="Of labelled texts, the field or column with the label.")]
+EncodingName = Annotated[
+    str, Parameter(help="The encoding of the text, by a name that Python knows: latin-1, cp1252, utf-16 ...")
+]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class LabelledOptions:
+    """Where a file of labelled texts has its texts and labels."""
+
+    field: FieldName = "text"
+    label_field: LabelField = "label"
+    encoding: EncodingName = UTF_8
+
+    def read(
+        self, kind: InputKind, name: str, unit: str, config: Any, on_bad: OnBad, progress: Progress
+    ) -> Sequence[Any]:
+        """The labelled inputs of a file. Raises TextError, SettingError; CycloptsError where options are for texts."""
+        from chainrule.applications.classifier_inputs import INPUTS
+        from chainrule.text.labelled import read_labelled
+
+        if self == LabelledOptions():
+            return kind.read(name, unit, config, on_bad, progress)
+        if kind is not INPUTS["text"]:
+            raise CycloptsError(msg=f"--field, --label-field and --encoding are for labelled texts, not {kind.plural}.")
+        return read_labelled(
+            name,
+            cast("LabelledUnit", unit),
+            on_bad,
+            field=self.field,
+            label_field=self.label_field,
+            encoding=self.encoding,
+        )
 
 
 @Parameter(name="*")
@@ -37,15 +77,18 @@ class TextOptions:
     document: Annotated[
         Literal["line", "file", "record", "tree"] | None,
         Parameter(
-            help="What is a document. By default a record of .jsonl, .ndjson and .parquet files, and a line of others. "
-            "record: read standard input and other files as JSON lines; line: split the text of records into lines; "
-            "tree: a tree in brackets, CoNLL-U (.conllu) or JSON lines, as a text of brackets."
+            help="What is a document. By default a record of .jsonl, .ndjson, .parquet and .csv files, and a line of "
+            "others. record: read .tsv as a table, standard input and other files as JSON lines; line: split the text "
+            "of records into lines; tree: a tree in brackets, CoNLL-U (.conllu) or JSON lines, as a text of brackets."
         ),
     ] = None
-    field: Annotated[str, Parameter(help="The field of a record, or the Parquet column, with the text.")] = "text"
+    field: FieldName = "text"
+    encoding: EncodingName = UTF_8
     encoding_errors: Annotated[
         EncodingErrors,
-        Parameter(help="What to do about bytes that are not UTF-8: fail, replace them by U+FFFD, or skip them."),
+        Parameter(
+            help="What to do about bytes that are not in the encoding: fail, replace them by U+FFFD, or skip them."
+        ),
     ] = "strict"
     suffixes: Annotated[
         tuple[str, ...],
@@ -58,6 +101,14 @@ class TextOptions:
         ),
     ] = SUFFIXES
 
+    def labelled(self, label_field: str) -> LabelledOptions:
+        """How to read labelled texts. Raises CycloptsError where there are options that they have no use for."""
+        if replace(self, field="text", encoding=UTF_8) != TextOptions():
+            raise CycloptsError(
+                msg="Of the options that say how to read texts, only --field and --encoding are for labelled ones."
+            )
+        return LabelledOptions(field=self.field, label_field=label_field, encoding=self.encoding)
+
     @property
     def reading(self) -> Reading:
         """Raises SettingError."""
@@ -68,6 +119,7 @@ class TextOptions:
             field=self.field,
             encoding_errors=self.encoding_errors,
             suffixes=tuple(self.suffixes),
+            encoding=self.encoding,
         )
 
     def source(self, *texts: str) -> Corpus | Treebank:
@@ -76,6 +128,8 @@ class TextOptions:
             from chainrule.structures.linearized import Treebank
 
             check_read_once(*texts)
+            if self.encoding != UTF_8:
+                raise SettingError("--encoding is for lines, files and records; files of trees are UTF-8")
             return Treebank.of(texts)
         return self.corpus(*texts)
 
@@ -164,6 +218,7 @@ def _document_kinds(corpus: Corpus) -> str:
 
 
 DEFAULT_READING = TextOptions()
+DEFAULT_LABELLED = LabelledOptions()
 NO_MIX = MixOptions()
 
 

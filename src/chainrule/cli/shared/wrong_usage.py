@@ -79,8 +79,6 @@ def _unused(words: list[str], verb: App, arguments: list[str]) -> str:
         advice = "; put quotes around a text of several words"
     elif verb.name == ("complete",):
         advice = "; complete reads texts from standard input"
-    elif verb.name == ("caption",):
-        advice = "; name one picture, a folder of them, or - for a list on standard input"
     return f"There is no use for {' '.join(words)}{advice}."
 
 

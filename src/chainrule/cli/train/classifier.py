@@ -28,7 +28,7 @@ from chainrule.cli.shared.options import (
     given_settings,
 )
 from chainrule.cli.shared.screen import note, print_json, progress_bar
-from chainrule.cli.shared.texts import Strict, bad_records
+from chainrule.cli.shared.texts import DEFAULT_LABELLED, LabelledOptions, Strict, bad_records
 from chainrule.cli.train.networks import DEFAULT_VECTORS, VectorOptions
 from chainrule.cli.train.run_output import TrainingScreen, continues_run, data_differences, report_finished_run
 from chainrule.errors import OutputError, SettingError
@@ -54,8 +54,8 @@ LabelledFile = Annotated[
     str,
     FILE,
     Parameter(
-        help="TSV: text, tab, label; or .jsonl: text, label. With --words: word, tab, label; or words, labels. A first "
-        "line of TSV whose label is the word label is a header."
+        help="TSV: text, tab, label; or .csv or .jsonl: text, label. With --words: TSV: word, tab, label; or .jsonl: "
+        "words, labels. A first line of TSV or CSV that names the columns is a header."
     ),
 ]
 
@@ -73,6 +73,7 @@ def finetune(
         bool,
         Parameter(negative=(), help="Label pairs of sentences: first, tab, second, tab, label; or .jsonl with these."),
     ] = False,
+    columns: LabelledOptions = DEFAULT_LABELLED,
     resume: Resume = False,
     training: Flags[FineTuningConfig] = NO_FLAGS,
     markers: ModelMarkerRule = None,
@@ -109,7 +110,7 @@ def finetune(
     unit: LabelledUnit | Literal["pair"] = "word" if words else "pair" if pairs else "text"
 
     def read(name: str, on_bad: OnBad = raise_error) -> list[Any]:
-        return list(kind_of("text", unit).read(name, unit, None, on_bad, silent))
+        return list(columns.read(kind_of("text", unit), name, unit, None, on_bad, silent))
 
     settings = given_settings(training)
     config = FineTuningConfig(**settings)
@@ -125,7 +126,7 @@ def finetune(
             tests = read(test, on_bad)
     check_labels(tests or [], classes_of(examples))
     if is_first_process() and not pairs:
-        note_suspicious_labels(examples, unit)
+        note_suspicious_labels(examples, unit, "--words")
     with progress_bar() as progress:
         screen = TrainingScreen(progress.close)
         classifier = train_classifier(
@@ -207,10 +208,13 @@ def show_classifier(
         print(describe(result))
 
 
-def note_suspicious_labels(examples: Sequence[Labelled], unit: str) -> None:
-    """Prints notes on examples that may be a mistake: single words as texts, labels that occur once."""
+def note_suspicious_labels(examples: Sequence[Labelled], unit: str, for_words: str) -> None:
+    """Prints notes on examples that may be a mistake: single words as texts, labels that occur once.
+
+    for_words: the verb's option for labels of words.
+    """
     if unit == "text" and all(len(example.text.split()) == 1 for example in examples):
-        note("every text is a single word; to label the words of texts, use --words")
+        note(f"every text is a single word; to label the words of texts, use {for_words}")
     times = Counter(label for example in examples for label in example.labels)
     single = [label for label, number in times.items() if number == 1]
     if single:
@@ -312,13 +316,12 @@ def classifier(
         str,
         FILE,
         Parameter(
-            help="Labelled inputs. Texts: TSV: text, tab, label; or .jsonl: text, label; with --unit word: word, tab, "
-            "label; or words, labels. Trees: brackets, .conllu, or .jsonl: words, parents, labels. Graphs: .jsonl: "
-            "nodes, edges, label or labels; or .conllu. Pictures: a "
-            "folder of JPEG or PNG files for each label, in one folder; or .jsonl: picture (a path), label; with "
-            "--unit box: picture, boxes, a list of {box: [left, top, right, bottom], label}. Pairs of "
-            "texts or trees: first, tab, second, tab, label; or .jsonl: first, second, label; or named columns, as in "
-            "SICK.",
+            help="Labelled inputs. Texts: TSV: text, tab, label; or .csv or .jsonl: text, label; with --unit word: "
+            "TSV: word, tab, label; or .jsonl: words, labels. Trees: brackets, .conllu, or .jsonl: words, parents, "
+            "labels. Graphs: .jsonl: nodes, edges, label or labels; or .conllu. Pictures: a folder of JPEG or PNG "
+            "files for each label, in one folder; or .jsonl: picture (a path), label; with --unit box: picture, boxes, "
+            "a list of {box: [left, top, right, bottom], label}. Pairs of texts or trees: first, tab, second, tab, "
+            "label; or .csv or .jsonl: first, second, label; or named columns, as in SICK.",
         ),
     ],
     /,
@@ -334,6 +337,7 @@ def classifier(
     ] = None,
     test: Annotated[str | None, FILE, Parameter(help="Labelled inputs to test on, in the format of DATA.")] = None,
     strict: Annotated[Strict, Needs("test")] = False,
+    columns: LabelledOptions = DEFAULT_LABELLED,
     resume: Resume = False,
     settings: LabellingFlags = NO_FLAGS,
     training: Flags[ClassifierTrainingConfig] = NO_FLAGS,
@@ -385,7 +389,7 @@ def classifier(
         report_finished_classifier(
             output,
             learning,
-            lambda: digest_of_inputs(kind.read(data, unit, config, raise_error, silent)),
+            lambda: digest_of_inputs(columns.read(kind, data, unit, config, raise_error, silent)),
             others,
             json=json,
         )
@@ -394,14 +398,14 @@ def classifier(
     check_model_target(output, overwrite=replaces)
     tests = None
     with progress_bar() as progress:
-        examples = kind.read(data, unit, config, raise_error, progress)
+        examples = columns.read(kind, data, unit, config, raise_error, progress)
         if test is not None:
             with bad_records(strict=strict) as on_bad:
-                tests = kind.read(test, unit, config, on_bad, progress)
+                tests = columns.read(kind, test, unit, config, on_bad, progress)
     if unit != RATING_UNIT:
         check_labels(tests or [], classes_of(examples, least=1 if unit == BOX_UNIT else 2))
     if is_first_process() and config.reads == "text" and unit != RATING_UNIT:
-        note_suspicious_labels(examples, unit)
+        note_suspicious_labels(examples, unit, "--unit word")
     with progress_bar() as progress:
         screen = TrainingScreen(progress.close)
         model = train_classifier(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
-from cyclopts import Parameter
+from cyclopts import CycloptsError, Parameter
 
 from chainrule.api.seq2seq.config import CaptionBeam, CaptionOptions
 from chainrule.base.tables import printable
@@ -23,10 +24,11 @@ from chainrule.cli.shared.options import (
     target_beam,
 )
 from chainrule.cli.shared.screen import finite, note, print_json, progress_bar
+from chainrule.cli.shared.texts import check_read_once
 from chainrule.errors import SettingError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from chainrule.api.seq2seq.caption_model import Caption, CaptionModel, Sentence
     from chainrule.base.progress import Progress
@@ -37,16 +39,16 @@ _AT_ONCE = 64  # pictures
 
 def caption(
     model: Annotated[Path, Parameter(help="A model folder that train caption wrote.")],
-    pictures: Annotated[
+    /,
+    *pictures: Annotated[
         str,
         Parameter(
-            help="A picture, a folder of them, or .jsonl: image (a path); vectors of pictures, .npy; or - for paths on "
+            help="Pictures, folders of them, or .jsonl: image (a path); vectors of pictures, .npy; or - for paths on "
             "standard input, one a line.",
             allow_leading_hyphen=True,
+            required=True,
         ),
     ],
-    /,
-    *,
     search: Flags[CaptionBeam] = NO_FLAGS,
     nbest: Annotated[
         int, WholeNumber, Parameter(help="Print this many captions of each picture: number ||| caption ||| score.")
@@ -75,6 +77,12 @@ def caption(
     from chainrule.api.seq2seq.caption_model import load_captioner
     from chainrule.api.showing.attend import attend_picture, check_picture_target
 
+    if not pictures:
+        raise CycloptsError(msg="PICTURES is missing.")
+    check_read_once(*pictures)
+    if len(pictures) > 1 and (tree is not None or paragraph is not None):
+        option = "--paragraph draws the sentences" if tree is None else "--tree draws the search"
+        raise SettingError(f"{option} of one picture; name a single one")
     given_options = CaptionOptions(**given_settings(options)).given
     beam = target_beam(search, nbest)
     if tree is not None:
@@ -109,29 +117,33 @@ def caption(
         note("there was no picture to caption")
 
 
-def _chunks(captioner: CaptionModel, pictures: str, progress: Progress) -> Iterator[list[tuple[str, Any]]]:
+def _chunks(captioner: CaptionModel, pictures: Sequence[str], progress: Progress) -> Iterator[list[tuple[str, Any]]]:
     """Pictures, or their vectors, with their names, some at a time. Raises TextError, SettingError."""
     from chainrule.api.seq2seq.picture_encoder import read_vectors
     from chainrule.pictures.labelled import picture_paths
     from chainrule.pictures.picture import as_picture
 
-    if pictures == "-":
-        for line in sys.stdin:
-            if line.strip():
-                yield [(line.strip(), as_picture(line.strip()))]
-        return
-    if captioner.needs_boxes:
-        yield from _with_boxes(pictures, progress)
-        return
-    if pictures.endswith(".npy"):
-        rows = read_vectors(pictures)
-        for first in range(0, len(rows), _AT_ONCE):
-            yield [(f"row {first + i}", row) for i, row in enumerate(rows[first : first + _AT_ONCE])]
-        return
-    paths = picture_paths(pictures)
-    for first in range(0, len(paths), _AT_ONCE):
-        progress("captioning", first, len(paths))
-        yield [(path, as_picture(path)) for path in paths[first : first + _AT_ONCE]]
+    def kind_of(name: str) -> str:
+        special = "-" if name == "-" else ".npy" if name.endswith(".npy") else ""
+        return "boxes" if captioner.needs_boxes and name != "-" else special
+
+    for kind, names in groupby(pictures, kind_of):
+        if kind == "-":
+            lines = (line.strip() for line in sys.stdin)
+            yield from ([(line, as_picture(line))] for line in lines if line)
+        elif kind == "boxes":
+            for name in names:
+                yield from _with_boxes(name, progress)
+        elif kind == ".npy":
+            for name in names:
+                rows, place = read_vectors(name), f"{name}, row" if len(pictures) > 1 else "row"
+                for first in range(0, len(rows), _AT_ONCE):
+                    yield [(f"{place} {first + i}", row) for i, row in enumerate(rows[first : first + _AT_ONCE])]
+        else:
+            paths = [path for name in names for path in picture_paths(name)]
+            for first in range(0, len(paths), _AT_ONCE):
+                progress("captioning", first, len(paths))
+                yield [(path, as_picture(path)) for path in paths[first : first + _AT_ONCE]]
 
 
 def _with_boxes(pictures: str, progress: Progress) -> Iterator[list[tuple[str, Any]]]:

@@ -85,7 +85,7 @@ def chat(
         talk(session)
     else:
         _answer_lines(session, json=json)
-    if seed is None and drawn is not None and session.answers:
+    if seed is None and drawn is not None and session.answers and given.temperature:
         note(f"--seed {drawn} gives these answers again")
 
 

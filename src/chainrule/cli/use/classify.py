@@ -13,7 +13,15 @@ from chainrule.base.progress import silent
 from chainrule.cli.shared.models import open_model
 from chainrule.cli.shared.options import FILE, Json, ModelMarkerRule, Needs, Overwrite, TextFile
 from chainrule.cli.shared.screen import note, on_one_line, print_json, progress_bar
-from chainrule.cli.shared.texts import DEFAULT_READING, Strict, TextOptions, bad_records, note_repairs
+from chainrule.cli.shared.texts import (
+    DEFAULT_READING,
+    LabelField,
+    LabelledOptions,
+    Strict,
+    TextOptions,
+    bad_records,
+    note_repairs,
+)
 from chainrule.cli.train.classifier import assess, describe, note_unseen
 
 if TYPE_CHECKING:
@@ -35,6 +43,7 @@ def classify(
         str | None, FILE, Parameter(help="Labelled texts, as for finetune, to measure the classifier on.")
     ] = None,
     strict: Annotated[Strict, Needs("data")] = False,
+    label_field: Annotated[LabelField, Needs("data")] = "label",
     markers: ModelMarkerRule = None,
     reading: TextOptions = DEFAULT_READING,
     page: Annotated[
@@ -60,12 +69,12 @@ def classify(
     from chainrule.applications.classification import predict_documents
     from chainrule.applications.classifier_inputs import BOX_UNIT, config_of, inputs_of, predicts_ratings
 
-    if data is not None and (text != "-" or reading != DEFAULT_READING):
-        raise CycloptsError(msg="--data names the texts; leave out TEXT and the options that say how to read it.")
+    if data is not None and text != "-":
+        raise CycloptsError(msg="--data names the texts; leave out TEXT.")
     if page is not None and data is not None:
         raise CycloptsError(msg="--page draws predicted labels; leave out --data.")
     if data is not None:
-        show_accuracy(model, data, markers, strict=strict, json=json)
+        show_accuracy(model, data, markers, reading.labelled(label_field), strict=strict, json=json)
         return
     with progress_bar() as progress:
         labeller = open_model(model, None, markers, progress, kind=ClassifierModel)
@@ -113,7 +122,9 @@ def classify(
         note(f"{empty:,} of the texts are empty; their labels mean nothing")
 
 
-def show_accuracy(model: Path, data: str, markers: Markers | None, *, strict: bool, json: bool) -> None:
+def show_accuracy(
+    model: Path, data: str, markers: Markers | None, columns: LabelledOptions, *, strict: bool, json: bool
+) -> None:
     """Prints how well a classifier labels the labelled inputs of a file."""
     from chainrule.api.models.classifier_model import ClassifierModel
     from chainrule.applications.classifier_inputs import config_of, inputs_of
@@ -122,7 +133,7 @@ def show_accuracy(model: Path, data: str, markers: Markers | None, *, strict: bo
         labeller = open_model(model, None, markers, progress, kind=ClassifierModel)
         kind, network = inputs_of(labeller.classifier), labeller.classifier
         with bad_records(strict=strict) as on_bad:
-            examples = kind.read(data, network.unit, config_of(network), on_bad, progress)
+            examples = columns.read(kind, data, network.unit, config_of(network), on_bad, progress)
         result = assess(labeller, examples, progress)
     if json:
         print_json(result.as_json())

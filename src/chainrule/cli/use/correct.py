@@ -60,7 +60,7 @@ def text_writer(write: Callable[[str], object], output: Path | None, source: Cor
 
     The function raises TextError for a text of several lines where each text has to be a line.
     """
-    if output is not None and text_suffix(str(output)) in FORMATS:
+    if output is not None and FORMATS.get(text_suffix(str(output))) == "json":
         field = source.reading.field
         records = _records(source) if keeps_fields(output, source) else repeat({})
         return lambda text: write(_dumps({**next(records), field: text}))
@@ -80,7 +80,7 @@ def keeps_fields(output: Path, source: Corpus) -> bool:
     """Whether records are written with all of their fields: JSON lines that can be read a second time."""
     files = [file for of_source in source.files for file in of_source]
     return (
-        text_suffix(str(output)) in FORMATS
+        FORMATS.get(text_suffix(str(output))) == "json"
         and source.documents == ("record",)
         and all(source.reading.format_of(file) == "json" and file != "-" for file in files)
     )
@@ -90,7 +90,9 @@ def _records(source: Corpus) -> Iterator[dict[str, Any]]:
     from chainrule.text.corpus.records import json_objects
 
     for file in (file for of_source in source.files for file in of_source):
-        for _, record in json_objects(file, encoding_errors=source.reading.encoding_errors, exact=True):
+        for _, record in json_objects(
+            file, encoding=source.reading.encoding, encoding_errors=source.reading.encoding_errors, exact=True
+        ):
             yield record
 
 

@@ -124,7 +124,7 @@ def _sample(
         is_continued = any(text.tokens for text in texts)
     if prompt and number and limits.max_tokens and not is_continued:
         note(_why_no_continuation(model))
-    if seed is None:
+    if seed is None and config.temperature:  # without, nothing is drawn
         note(f"--seed {drawn} gives {'this text' if number == 1 else 'these texts'} again")
 
 

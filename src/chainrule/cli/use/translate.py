@@ -14,6 +14,8 @@ from chainrule.base.progress import silent
 from chainrule.base.tables import printable
 from chainrule.cli.shared.options import (
     BEAM_GROUP,
+    FILE,
+    FORMATS_READ,
     NO_FLAGS,
     Flags,
     Json,
@@ -21,7 +23,6 @@ from chainrule.cli.shared.options import (
     Overwrite,
     SamplingFlags,
     Seed,
-    TextFile,
     TreeFile,
     WholeNumber,
     check_tree,
@@ -137,11 +138,15 @@ def _lines(corpus: Corpus, progress: Progress) -> Iterator[str]:
 _AT_ONCE = 1024  # lines, which are sorted by length
 
 
+SourceFiles = Annotated[
+    str, FILE, Parameter(help="Source texts, a line a document: files, also " + FORMATS_READ + " By default, -.")
+]
+
+
 def translate(
     model: Annotated[Path, Parameter(help="A model folder that train seq2seq wrote, or a Marian or T5 of others.")],
-    text: TextFile = "-",
     /,
-    *,
+    *texts: SourceFiles,
     nbest: Annotated[
         int, WholeNumber, Parameter(help="Print this many texts for each line, as Moses does: line ||| text ||| score.")
     ] = 1,
@@ -184,15 +189,16 @@ def translate(
     beam = None if sample else target_beam(search, nbest)
     if tree is not None and sample:
         raise CycloptsError(msg="--tree has no effect with --sample, which does not search.")
-    check_read_once(text, references)
-    source = reading.corpus(text)
+    names = texts or ("-",)
+    check_read_once(*names, references)
+    source = reading.corpus(*names)
     drawn = draw_seed(seed) if sample else 0
     if tree is not None:
         check_tree(tree, overwrite=overwrite)
     with progress_bar() as progress:
         judged = None
         if references is not None:
-            judged = References(reading.corpus(references), None if text == "-" else reading.corpus(text), progress)
+            judged = References(reading.corpus(references), None if "-" in names else reading.corpus(*names), progress)
         loaded = load_pairs(model, progress=progress)
         loaded.generator.constraints(given.get("begin", ""), given.get("max_tokens"))  # wrong ones are no line's fault
         if sample:
@@ -230,7 +236,7 @@ def translate(
         note(f"{count_of(shortened, 'source')} longer than the model reads; see long_sources of chainrule info {model}")
     if unknown:
         note(f"the model does not know {count_of(unknown, 'token')} of the sources; each counts as <unk>")
-    if sample and seed is None:
+    if sample and seed is None and config.temperature:
         note(f"--seed {drawn} gives these texts again")
     if judged is not None:
         judged.print_scores(json=json)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from jaxtyping import Bool, Int64, UInt8
     from numpy import ndarray
@@ -29,6 +29,7 @@ class Block:
     unit: str = "line"  # what the numbers count; empty if a whole file is one document
     numbers: Int64[ndarray, " documents"] | None = None  # of the documents, if they are not consecutive
     repaired: int = 0  # invalid UTF-8 sequences that were replaced or removed
+    fields: Sequence[Mapping[str, Any]] | None = None  # all those of the record of each document, where asked for
 
     def documents(self) -> list[str]:
         """The documents as strings, without their ends."""
@@ -45,7 +46,10 @@ class Block:
             return self
         text = self.text[np.repeat(chosen, np.diff(stops, prepend=0))]
         numbers = np.arange(self.first, self.first + stops.size) if self.numbers is None else self.numbers
-        return replace(self, text=text, first=int(numbers[chosen][0]), numbers=numbers[chosen], repaired=0)
+        fields = None if self.fields is None else [self.fields[i] for i in np.flatnonzero(chosen).tolist()]
+        return replace(
+            self, text=text, first=int(numbers[chosen][0]), numbers=numbers[chosen], repaired=0, fields=fields
+        )
 
     def pieces(self, size: int) -> Iterator[Block]:
         """Smaller blocks: each has the documents that begin within the next `size` bytes."""
@@ -55,7 +59,9 @@ class Block:
             text = self.text[int(stops[start - 1]) if start else 0 : int(stops[stop - 1])]
             numbers = None if self.numbers is None else self.numbers[start:stop]
             first = self.first + start if numbers is None else int(numbers[0])
-            yield replace(self, text=text, first=first, numbers=numbers, repaired=0 if start else self.repaired)
+            fields = None if self.fields is None else self.fields[start:stop]
+            repaired = 0 if start else self.repaired
+            yield replace(self, text=text, first=first, numbers=numbers, repaired=repaired, fields=fields)
 
     def locate(self, document: int) -> str:
         """The location of a document of this block, counted from 1, for messages: "corpus.txt, line 7"."""

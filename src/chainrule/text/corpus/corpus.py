@@ -8,13 +8,14 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from chainrule.base.arguments import as_paths
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
 from chainrule.text.corpus.block import Block, byte_array
+from chainrule.text.corpus.csv_table import table_blocks
 from chainrule.text.corpus.parquet import parquet_blocks, parquet_digest
 from chainrule.text.corpus.plain_text import file_block, line_blocks
 from chainrule.text.corpus.reading import Reading, may_hold
@@ -56,7 +57,9 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class Lines:
-    """A text in memory, one document a line. A newline inside a line becomes a space; one at its end is dropped."""
+    """A text in memory, one document a line. A newline inside a line becomes a space, except for `correct`; one at its
+    end is dropped.
+    """
 
     lines: Iterable[str]
     name: str = "the given lines"
@@ -85,6 +88,13 @@ class Lines:
             raise TextError(f"{self.name}: there is no text in it; at least one line is needed")
         yield Block(byte_array(self._joined()), self.name, 1, numbers=self.numbers)
 
+    def texts(self) -> list[str]:
+        """The lines as they were given, with the newlines inside them, for what changes texts rather than learns from
+        them. A newline at the end is dropped.
+        """
+        lines = (line.removesuffix("\n").removesuffix("\r") for line in self.lines)
+        return [line.encode("utf-8", "replace").decode() for line in lines]
+
     def _joined(self) -> bytes:
         lines = (_LINE_END.sub(" ", line.removesuffix("\n").removesuffix("\r")) for line in self.lines)
         return "".join(line + "\n" for line in lines).encode("utf-8", "replace")
@@ -95,8 +105,9 @@ class Corpus:
     """Files and folders, read one after another; "-" is standard input.
 
     After it has been read, `digests` has the SHA-256 of each source: of a file's bytes, decompressed unless it is
-    Parquet; of a folder, that of the lines that `sha256sum` would print for its files in order. `repairs` has the
-    number of repaired UTF-8 errors of each source with any. `unended` has the files whose last line has no newline.
+    Parquet, and in UTF-8; of a folder, that of the lines that `sha256sum` would print for its files in order. `repairs`
+    has the number of repaired UTF-8 errors of each source with any. `unended` has the files whose last line has no
+    newline.
     """
 
     sources: tuple[str, ...]
@@ -132,7 +143,7 @@ class Corpus:
 
     @property
     def record(self) -> dict[str, Any]:
-        return {"data": dict(self.digests), "reading": asdict(self.reading), "repaired": dict(self.repairs)}
+        return {"data": dict(self.digests), "reading": self.reading.record, "repaired": dict(self.repairs)}
 
     def blocks(self, progress: Progress = silent, task: str = "reading") -> Iterator[Block]:
         """As `Source.blocks`. Raises TextError if a source cannot be read or is not UTF-8, or if all are empty."""
@@ -143,14 +154,17 @@ class Corpus:
         if is_empty:
             raise TextError(f"{', '.join(self.sources)}: there is no text in it; at least one document is needed")
 
-    def blocks_as_they_come(self, progress: Progress = silent, task: str = "reading") -> Iterator[Block]:
+    def blocks_as_they_come(
+        self, progress: Progress = silent, task: str = "reading", *, fields: bool = False
+    ) -> Iterator[Block]:
         """As `blocks`, but yields the documents of a pipe as soon as they arrive, before it is closed.
 
-        Raises TextError if a source cannot be read or is not UTF-8.
+        fields: whether blocks keep the other fields of records. Raises TextError if a source cannot be read or is not
+        UTF-8.
         """
-        yield from self._blocks(progress, task, wait=False)
+        yield from self._blocks(progress, task, wait=False, fields=fields)
 
-    def _blocks(self, progress: Progress, task: str, *, wait: bool) -> Iterator[Block]:
+    def _blocks(self, progress: Progress, task: str, *, wait: bool, fields: bool = False) -> Iterator[Block]:
         sizes = [[file_size(file) for file in files] for files in self.files]
         total = sum(map(sum, sizes)) or None
         done = 0.0
@@ -160,7 +174,9 @@ class Corpus:
             digests: dict[str, str] = {}
             repairs = 0
             for file, size in zip(files, its_sizes, strict=True):
-                for block, place in _file_blocks(file, size, self.reading, digests, self.unended, wait=wait):
+                for block, place in _file_blocks(
+                    file, size, self.reading, digests, self.unended, wait=wait, fields=fields
+                ):
                     repairs += block.repaired
                     yield block
                     progress(task, done + place, total)
@@ -220,18 +236,27 @@ def _raise(error: OSError) -> None:
 
 
 def _file_blocks(
-    name: str, size: int, reading: Reading, digests: dict[str, str], unended: list[str], *, wait: bool
+    name: str,
+    size: int,
+    reading: Reading,
+    digests: dict[str, str],
+    unended: list[str],
+    *,
+    wait: bool,
+    fields: bool,
 ) -> Iterator[tuple[Block, float]]:
     """The blocks of a file, each with the number of bytes read so far. At the end, adds to `digests` and `unended`."""
     kind = reading.format_of(name)
     if kind == "parquet":
-        for block, share in parquet_blocks(name, reading):
+        for block, share in parquet_blocks(name, reading, fields=fields):
             yield block, share * size
         digests[name] = parquet_digest(name)
         return
-    with open_stream(name) as stream:
+    with open_stream(name, reading.encoding, reading.encoding_errors) as stream:
         if kind == "json":
-            blocks = json_blocks(stream, reading, wait=wait)
+            blocks = json_blocks(stream, reading, wait=wait, fields=fields)
+        elif kind == "table":
+            blocks = table_blocks(stream, reading, wait=wait, fields=fields)
         elif reading.document == "file":
             blocks = iter([file_block(stream, reading.encoding_errors)])
         else:

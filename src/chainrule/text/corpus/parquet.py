@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from itertools import count, repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,24 +23,25 @@ _ROWS = 1024  # decoded at a time
 _BUFFER_BYTES = 1 << 20  # of a column, read at a time, instead of a whole row group
 
 
-def parquet_blocks(name: str, reading: Reading) -> Iterator[tuple[Block, float]]:
+def parquet_blocks(name: str, reading: Reading, *, fields: bool = False) -> Iterator[tuple[Block, float]]:
     """The rows of a file as records, in blocks, each with the share of rows read so far.
 
-    Raises TextError, also if pyarrow is not installed.
+    fields: whether blocks keep the other columns, too. Raises TextError, also if pyarrow is not installed.
     """
-    pyarrow, parquet = _library(name)
+    pyarrow, parquet = pyarrow_for(name)
     row, size = 1, 0
     try:
         with parquet.ParquetFile(name, buffer_size=_BUFFER_BYTES) as file:
             _check_column(name, file.schema_arrow, reading.field)
             rows = max(file.metadata.num_rows, 1)
-            for batch in file.iter_batches(_ROWS, columns=[reading.field], use_threads=False):
-                values = batch.column(0).cast(pyarrow.large_binary())
+            for batch in file.iter_batches(_ROWS, columns=None if fields else [reading.field], use_threads=False):
+                values = batch.column(reading.field).cast(pyarrow.large_binary())
                 size += values.nbytes
                 _check_expansion(name, size)
-                documents = Documents(name, "row", reading)
-                for number, value in enumerate(values.to_pylist(), row):
-                    documents.add(_utf8(value, reading, documents, f"{name}, row {number}"), number)
+                documents = Documents(name, "row", reading, fields=[] if fields else None)
+                records = batch.to_pylist() if fields else repeat(None)
+                for number, value, record in zip(count(row), values.to_pylist(), records, strict=False):
+                    documents.add(_utf8(value, reading, documents, f"{name}, row {number}"), number, record)
                 row += len(values)
                 if block := documents.block():
                     yield block, (row - 1) / rows
@@ -58,7 +60,8 @@ def parquet_digest(name: str) -> str:
         raise unreadable(name, error) from error
 
 
-def _library(name: str) -> tuple[Any, Any]:
+def pyarrow_for(name: str) -> tuple[Any, Any]:
+    """The library and its part for Parquet. Raises TextError with the file's name if it is not installed."""
     try:
         import pyarrow
         import pyarrow.parquet

@@ -14,6 +14,7 @@ import numpy as np
 
 from chainrule.errors import TextError
 from chainrule.text.corpus.block import LINE_FEED, NEVER_IN_UTF8, Block, byte_array
+from chainrule.text.corpus.reading import UTF_8
 from chainrule.text.corpus.streams import open_stream, repair, windows
 
 if TYPE_CHECKING:
@@ -43,9 +44,9 @@ _MAGIC = {  # the first bytes of files that are not plain text
 }
 
 
-def lines_of(path: str | os.PathLike[str]) -> Iterator[str]:
-    """The lines of a file such as a list of words, which must be UTF-8; it may be compressed. Raises TextError."""
-    with open_stream(os.fspath(path)) as stream:
+def lines_of(path: str | os.PathLike[str], encoding: str = UTF_8) -> Iterator[str]:
+    """The lines of a file such as a list of words; it may be compressed. Raises TextError."""
+    with open_stream(os.fspath(path), encoding) as stream:
         for block in line_blocks(stream, "strict"):
             yield from block.documents()
 
@@ -77,8 +78,8 @@ def invalid_utf8(text: Bytes, place: str) -> TextError:
     if kind is None and 0 in text[:4096]:
         kind = "it looks like a binary file"
     advice = kind or (
-        "convert it to UTF-8 first, for instance with iconv, or set encoding_errors='replace' or "
-        "encoding_errors='skip', if a command has that"
+        "convert it to UTF-8 first, for instance with iconv, or set encoding='latin-1' or what it is in, or "
+        "encoding_errors='replace' or encoding_errors='skip', if a command has that"
     )
     return TextError(f"{place} is not UTF-8; {advice}")
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import codecs
+from dataclasses import asdict, dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Literal
 
@@ -14,24 +15,28 @@ if TYPE_CHECKING:
 
 Document = Literal["line", "file", "record"]
 EncodingErrors = Literal["strict", "replace", "skip"]
-Format = Literal["plain", "json", "parquet"]
+Format = Literal["plain", "json", "parquet", "table"]
 
 DOCUMENTS: tuple[Document, ...] = ("line", "file", "record")
 ENCODING_ERRORS: tuple[EncodingErrors, ...] = ("strict", "replace", "skip")
 COMPRESSIONS = (".gz", ".zst", ".xz", ".bz2")
-FORMATS: dict[str, Format] = {".jsonl": "json", ".ndjson": "json", ".parquet": "parquet"}
-SUFFIXES = (".txt", *FORMATS)  # of the files read from a folder, compressed or not
+FORMATS: dict[str, Format] = {".jsonl": "json", ".ndjson": "json", ".parquet": "parquet", ".csv": "table"}
+# Of the files read from a folder, compressed or not: a table beside texts often describes them.
+SUFFIXES = (".txt", ".jsonl", ".ndjson", ".parquet")
+UTF_8 = "utf-8"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
     """How files are read.
 
-    document: a line, a whole file, or a record: an object of JSON lines or a row of Parquet. By default, a record in
-    .jsonl, .ndjson and .parquet files, and a line in all others. If set, `record` reads standard input and files with
-    other suffixes as JSON lines, and `line` splits the text of a record into lines.
+    document: a line, a whole file, or a record: an object of JSON lines, or a row of Parquet or CSV. By default, a
+    record in .jsonl, .ndjson, .parquet and .csv files, and a line in all others. If set, `record` reads .tsv files as
+    tables, and standard input and files with other suffixes as JSON lines; `line` splits the text of a record into
+    lines.
     field: the field or column with the text of a record.
     encoding_errors: a byte that is not UTF-8 raises an error (strict), becomes U+FFFD (replace), or is removed (skip).
+    encoding: of the bytes, by a name that Python knows, such as latin-1 or utf-16; Parquet is always UTF-8.
     suffixes: those of the files to read from folders, compressed or not.
     Raises SettingError if a value is unknown.
     """
@@ -40,6 +45,7 @@ class Reading:
     field: str = "text"
     encoding_errors: EncodingErrors = "strict"
     suffixes: tuple[str, ...] = SUFFIXES
+    encoding: str = UTF_8
 
     def __post_init__(self) -> None:
         if self.document not in (None, *DOCUMENTS):
@@ -47,6 +53,7 @@ class Reading:
         if self.encoding_errors not in ENCODING_ERRORS:
             known = ", ".join(ENCODING_ERRORS)
             raise SettingError(f"there is no rule for encoding errors called {self.encoding_errors!r}; choose {known}")
+        check_encoding(self.encoding)
         if not self.field:
             raise SettingError("field is empty; name the field of the records that holds their text")
         bad = next((suffix for suffix in self.suffixes if not suffix.startswith(".") or len(suffix) < 2), None)
@@ -61,7 +68,17 @@ class Reading:
                 f"{name}: holds records, and document='file' is for plain text; "
                 "a document can be a record of it, or a line of a record"
             )
-        return "json" if self.document == "record" and by_name == "plain" else by_name
+        if self.document == "record" and by_name == "plain":
+            return "table" if text_suffix(name) == ".tsv" else "json"
+        return by_name
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The settings, for the record of a model: without an encoding, if it is UTF-8."""
+        settings = asdict(self)
+        if is_utf_8(self.encoding):
+            del settings["encoding"]
+        return settings
 
     def document_of(self, name: str) -> Document:
         """The kind of document in a file with this name."""
@@ -70,6 +87,22 @@ class Reading:
     def takes(self, name: str) -> bool:
         """Whether a file with this name is read from a folder."""
         return text_suffix(name) in self.suffixes and not PurePath(name).name.startswith(".")
+
+
+def check_encoding(name: str) -> None:
+    """Raises SettingError unless this is the name of an encoding of text."""
+    try:
+        "".encode(name)
+    except (LookupError, ValueError, TypeError):
+        raise SettingError(
+            f"encoding is {name!r}; expected the name of one that Python knows, such as utf-8, latin-1, cp1252, utf-16 "
+            "or shift_jis"
+        ) from None
+
+
+def is_utf_8(encoding: str) -> bool:
+    """Whether this is a name of UTF-8, such as utf8."""
+    return codecs.lookup(encoding).name == UTF_8
 
 
 def document_in(*records: Mapping[str, Any]) -> Document | None:

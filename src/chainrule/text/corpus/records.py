@@ -11,10 +11,11 @@ import numpy as np
 from chainrule.errors import TextError
 from chainrule.text.corpus.block import LINE_FEED, NEVER_IN_UTF8, Block, byte_array
 from chainrule.text.corpus.plain_text import line_blocks
+from chainrule.text.corpus.reading import UTF_8
 from chainrule.text.corpus.streams import encode_string, open_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from chainrule.text.corpus.reading import EncodingErrors, Reading
     from chainrule.text.corpus.streams import ByteStream
@@ -43,17 +44,20 @@ class Documents:
     pieces: list[bytes] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)  # the record of each document
     repaired: int = 0
+    fields: list[Mapping[str, Any]] | None = None  # of the record of each document, if they are kept
 
-    def add(self, text: bytes, number: int) -> None:
-        """Adds a record. text: valid UTF-8."""
+    def add(self, text: bytes, number: int, fields: Mapping[str, Any] | None = None) -> None:
+        """Adds a record. text: valid UTF-8. fields: all of its fields."""
         text = text.replace(b"\r\n", b"\n")
         if self.reading.document == "line":
             lines = text.removesuffix(b"\n").split(b"\n")
             self.pieces += lines
-            self.numbers += [number] * len(lines)
         else:
+            lines = [text]
             self.pieces.append(text)
-            self.numbers.append(number)
+        self.numbers += [number] * len(lines)
+        if self.fields is not None:
+            self.fields += [fields or {}] * len(lines)
 
     def block(self) -> Block | None:
         """The block of all records added, if any."""
@@ -64,27 +68,37 @@ class Documents:
         numbers = np.array(self.numbers)
         consecutive = numbers[-1] - numbers[0] == numbers.size - 1 and bool((np.diff(numbers) == 1).all())
         listed = None if consecutive else numbers
-        return Block(text, self.source, int(numbers[0]), end, self.unit, listed, repaired=self.repaired)
+        return Block(text, self.source, int(numbers[0]), end, self.unit, listed, self.repaired, self.fields)
 
 
-def json_blocks(stream: ByteStream, reading: Reading, *, wait: bool = True) -> Iterator[Block]:
-    """Reads lines that are JSON objects with a text field; skips empty lines. Raises TextError with file and line."""
+def json_blocks(stream: ByteStream, reading: Reading, *, wait: bool = True, fields: bool = False) -> Iterator[Block]:
+    """Reads lines that are JSON objects with a text field; skips empty lines. Raises TextError with file and line.
+
+    fields: whether blocks keep all fields of the objects.
+    """
+    decoder = _EXACT_JSON if fields else _JSON
     for lines in line_blocks(stream, reading.encoding_errors, wait=wait):
-        documents = Documents(stream.name, "line", reading, repaired=lines.repaired)
+        documents = Documents(stream.name, "line", reading, repaired=lines.repaired, fields=[] if fields else None)
         for number, line in enumerate(lines.text.tobytes().split(b"\n")[:-1], lines.first):
             if line and not line.isspace():
                 try:
-                    text, places = _json_text(line, reading)
+                    record = _json_object(line, f" with the field {reading.field!r}", decoder)
+                    text, places = _text_of(record, reading)
                 except TextError as error:
                     raise TextError(f"{stream.name}, line {number}: {error}") from error
-                documents.add(text, number)
+                documents.add(text, number, record)
                 documents.repaired += places
         if block := documents.block():
             yield block
 
 
 def json_objects(
-    name: str, on_bad: OnBad = raise_error, *, encoding_errors: EncodingErrors = "strict", exact: bool = False
+    name: str,
+    on_bad: OnBad = raise_error,
+    *,
+    encoding: str = UTF_8,
+    encoding_errors: EncodingErrors = "strict",
+    exact: bool = False,
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """The objects of a file of JSON lines, compressed or not, each with its location; - is standard input.
 
@@ -92,7 +106,7 @@ def json_objects(
     exact: whole numbers stay whole, to be written again; otherwise they are floats, see `as_written`.
     """
     decoder = _EXACT_JSON if exact else _JSON
-    with open_stream(name) as stream:
+    with open_stream(name, encoding, encoding_errors) as stream:
         for lines in line_blocks(stream, encoding_errors):
             for number, line in enumerate(lines.text.tobytes().split(b"\n")[:-1], lines.first):
                 if line and not line.isspace():
@@ -121,9 +135,8 @@ def _json_object(line: bytes, fields: str = "", decoder: json.JSONDecoder = _JSO
     return record
 
 
-def _json_text(line: bytes, reading: Reading) -> tuple[bytes, int]:
+def _text_of(record: dict[str, Any], reading: Reading) -> tuple[bytes, int]:
     """The text field of a JSON object, and the number of lone surrogates repaired in it. Raises TextError."""
-    record = _json_object(line, f" with the field {reading.field!r}")
     if reading.field not in record:
         raise TextError(f"there is no field {reading.field!r}; {suggest_fields(record)}")
     text = record[reading.field]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
 
 from chainrule.base.files import DECOMPRESSION_ERRORS, DECOMPRESSORS
 from chainrule.errors import TextError
-from chainrule.text.corpus.reading import compression_suffix
+from chainrule.text.corpus.reading import UTF_8, compression_suffix, is_utf_8
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +36,7 @@ _MIN_HASHED_ON_THREAD = 1 << 20  # bytes; hashing fewer is not worth a thread
 class ByteStream:
     """The bytes of one source, read once from front to end. position: the bytes of the file on disk read so far."""
 
-    def __init__(self, name: str, file: _Readable, counted: _CountingFile | None) -> None:
+    def __init__(self, name: str, file: _Readable, counted: _Counted | None) -> None:
         """file: yields the decompressed bytes. counted: the compressed file, if it is compressed."""
         self.name, self.size, self.last = name, 0, b""  # last: the last byte read
         self._file, self._counted = file, counted
@@ -77,10 +77,13 @@ class ByteStream:
 
 
 @contextmanager
-def open_stream(name: str) -> Iterator[ByteStream]:
-    """Opens a file, decompressed according to its suffix, or standard input. Raises TextError."""
+def open_stream(name: str, encoding: str = UTF_8, rule: EncodingErrors = "strict") -> Iterator[ByteStream]:
+    """Opens a file, decompressed according to its suffix, or standard input; as UTF-8, whatever the encoding is.
+
+    rule: what to do about bytes that are no text in an encoding other than UTF-8. Raises TextError.
+    """
     if name == STANDARD_INPUT:
-        yield ByteStream(name, cast("_Readable", sys.stdin.buffer), None)
+        yield _stream(name, cast("_Readable", sys.stdin.buffer), None, encoding, rule)
         return
     opener = DECOMPRESSORS.get(compression_suffix(name))
     try:
@@ -89,11 +92,20 @@ def open_stream(name: str) -> Iterator[ByteStream]:
         raise unreadable(name, error) from error
     with raw:
         if opener is None:
-            yield ByteStream(name, cast("_Readable", raw), None)
+            yield _stream(name, cast("_Readable", raw), None, encoding, rule)
         else:
             counted = _CountingFile(raw)
             with opener(counted) as file:
-                yield ByteStream(name, file, counted)
+                yield _stream(name, file, counted, encoding, rule)
+
+
+def _stream(
+    name: str, file: _Readable, counted: _CountingFile | None, encoding: str, rule: EncodingErrors
+) -> ByteStream:
+    if is_utf_8(encoding):
+        return ByteStream(name, file, counted)
+    recoded = _RecodedFile(name, file, encoding, rule)
+    return ByteStream(name, recoded, counted or recoded)
 
 
 def file_size(name: str) -> int:
@@ -114,6 +126,58 @@ def unreadable(name: str, error: Exception) -> TextError:
 class _Readable(Protocol):
     def readinto(self, room: memoryview, /) -> int | None: ...
     def readinto1(self, room: memoryview, /) -> int | None: ...
+
+
+class _Counted(Protocol):
+    size: int
+
+
+class _RecodedFile:
+    """A file in another encoding, as UTF-8. size: the bytes read from it. Bytes that are no text become 0xFF, which is
+    never in UTF-8 and so is repaired later; or raise TextError, if the rule is strict.
+    """
+
+    def __init__(self, name: str, file: _Readable, encoding: str, rule: EncodingErrors) -> None:
+        self.size = 0
+        self._name, self._file, self._encoding = name, file, encoding
+        self._decoder = codecs.getincrementaldecoder(encoding)("strict" if rule == "strict" else _MARKED)
+        self._read = bytearray(1 << 16)
+        self._ready, self._ended = memoryview(b""), False
+
+    def readinto1(self, room: memoryview, /) -> int:
+        """Fills the room with what has arrived: 0 bytes only at the end."""
+        while not len(self._ready) and not self._ended:
+            size = self._file.readinto1(memoryview(self._read)) or 0
+            self._ended = not size
+            self._ready = memoryview(self._recoded(bytes(self._read[:size])))
+            self.size += size
+        size = min(len(room), len(self._ready))
+        room[:size] = self._ready[:size]
+        self._ready = self._ready[size:]
+        return size
+
+    def readinto(self, room: memoryview, /) -> int:
+        """Fills the whole room, except at the end."""
+        filled = 0
+        while filled < len(room) and (size := self.readinto1(room[filled:])):
+            filled += size
+        return filled
+
+    def _recoded(self, data: bytes) -> bytes:
+        held = self.size - len(self._decoder.getstate()[0])
+        try:
+            text = self._decoder.decode(data, final=self._ended)
+        except UnicodeDecodeError as error:
+            raise TextError(
+                f"{self._name}: byte 0x{error.object[error.start]:02x} at offset {held + error.start} is no text in "
+                f"{self._encoding}; name the encoding that it has with encoding=..., or set encoding_errors='replace' "
+                "or encoding_errors='skip'"
+            ) from error
+        return text.encode("utf-8", "surrogateescape")
+
+
+_MARKED = "chainrule-marked"
+codecs.register_error(_MARKED, lambda error: ("\udcff", error.end))  # type: ignore[attr-defined]
 
 
 class _CountingFile:

@@ -1,18 +1,25 @@
-"""Writes documents to a file, as lines of plain text or as JSON lines, compressed or not, according to its suffix."""
+"""Writes documents to a file, as lines of plain text or as JSON lines; and tables, as CSV, TSV, JSON lines or Parquet.
+
+The suffix of the name says which, and whether the file is compressed.
+"""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from chainrule.base.files import compressing, replace_file
+from chainrule.base.json import finite
 from chainrule.errors import OutputError, TextError
 from chainrule.text.corpus.block import LINE_FEED
+from chainrule.text.corpus.parquet import pyarrow_for
 from chainrule.text.corpus.reading import FORMATS, text_suffix
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from pathlib import Path
 
     from chainrule.text.corpus.block import Block
@@ -26,7 +33,7 @@ class DocumentFile:
     def __init__(self, name: str, file: BinaryIO, field: str) -> None:
         self.documents = self.bytes = 0
         self._name, self._file, self._field = name, file, field
-        self._is_json = text_suffix(name) in FORMATS
+        self._is_json = FORMATS.get(text_suffix(name)) == "json"
 
     def write(self, block: Block) -> None:
         """Writes a block. Raises TextError if a document has newlines but the file one document a line; OSError."""
@@ -67,5 +74,117 @@ def document_file(path: Path, field: str = "text") -> Iterator[DocumentFile]:
 
 def check_format(path: Path) -> None:
     """Raises OutputError if the format cannot be written; to be called before the work, not after it."""
-    if FORMATS.get(text_suffix(str(path))) == "parquet":
-        raise OutputError(f"{path}: Parquet can only be read; give it a name that ends in .jsonl or .jsonl.zst")
+    kind = FORMATS.get(text_suffix(str(path)))
+    if kind in ("parquet", "table"):
+        name = "CSV" if kind == "table" else "Parquet"
+        raise OutputError(f"{path}: {name} can only be read; give it a name that ends in .jsonl or .jsonl.zst")
+
+
+@contextmanager
+def table_file(path: Path) -> Iterator[Callable[[Mapping[str, Any]], None]]:
+    """A function that writes a row, a value by the name of its column. The file replaces `path` at the end of the
+    `with` block, unless the block fails.
+
+    The first row names the columns of CSV, TSV and Parquet; a row without one of them has an empty cell. CSV and TSV
+    write infinity as inf, true as TRUE, and lists as JSON, and JSON lines infinity as null. Raises OutputError, also
+    where a row has a column that the first one lacks.
+    """
+    check_table_format(path)
+    suffix = text_suffix(str(path))
+    with replace_file(path) as raw, compressing(raw, path) as file:
+        if FORMATS.get(suffix) == "json":
+            yield lambda row: cast("None", file.write(_as_line(row)))
+        elif suffix == ".parquet":
+            with _parquet_rows(path, file) as write:
+                yield write
+        else:
+            yield _delimited_rows(path, file, "," if suffix == ".csv" else "\t")
+
+
+TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
+
+
+def check_table_format(path: Path) -> None:
+    """Raises OutputError if no table can be written to a file of this name; to be called before the work."""
+    suffix = text_suffix(str(path))
+    if suffix == ".parquet":
+        if path.suffix.lower() != suffix:
+            raise OutputError(f"{path}: Parquet is compressed already; give it a name that ends in .parquet")
+        pyarrow_for(str(path))
+    elif suffix not in (*TABLES, ".ndjson"):
+        raise OutputError(f"{path}: the name of a table ends in {', '.join(TABLES[:-1])} or {TABLES[-1]}")
+
+
+def _as_line(row: Mapping[str, Any]) -> bytes:
+    values = {name: finite(value) if isinstance(value, float) else value for name, value in row.items()}
+    return json.dumps(values, ensure_ascii=False, default=str).encode("utf-8", "replace") + b"\n"
+
+
+def _delimited_rows(path: Path, file: BinaryIO, delimiter: str) -> Callable[[Mapping[str, Any]], None]:
+    line = io.StringIO()
+    writer = csv.writer(line, delimiter=delimiter, lineterminator="\n")
+    columns: list[str] = []
+
+    def write(row: Mapping[str, Any]) -> None:
+        if not columns:
+            columns.extend(row)
+            writer.writerow(columns)
+        _check_columns(path, row, columns)
+        writer.writerow([_cell(row.get(name)) for name in columns])
+        file.write(line.getvalue().encode("utf-8", "replace"))
+        line.seek(0)
+        line.truncate()
+
+    return write
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    return json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, dict | list) else value
+
+
+def _check_columns(path: Path, row: Mapping[str, Any], columns: Collection[str]) -> None:
+    """Raises OutputError."""
+    other = next((name for name in row if name not in columns), None)
+    if other is not None:
+        raise OutputError(
+            f"{path}: a row has the column {other!r}, which the first row lacks; give each record the same fields, or "
+            "the file a name that ends in .jsonl"
+        )
+
+
+@contextmanager
+def _parquet_rows(path: Path, file: BinaryIO) -> Iterator[Callable[[Mapping[str, Any]], None]]:
+    pyarrow, parquet = pyarrow_for(str(path))
+    rows: list[Mapping[str, Any]] = []
+    writer: Any = None
+
+    def flush() -> None:
+        nonlocal writer
+        try:
+            table = pyarrow.Table.from_pylist(rows, None if writer is None else writer.schema)
+        except pyarrow.ArrowException as error:
+            raise OutputError(
+                f"{path}: a field has values of several types: {' '.join(str(error).split())}; give it one type, or "
+                "the file a name that ends in .jsonl"
+            ) from error
+        writer = writer or parquet.ParquetWriter(file, table.schema)
+        writer.write_table(table)
+        rows.clear()
+
+    def write(row: Mapping[str, Any]) -> None:
+        if rows or writer is not None:
+            _check_columns(path, row, rows[0] if rows else writer.schema.names)
+        rows.append(row)
+        if len(rows) == _ROWS:
+            flush()
+
+    yield write
+    if rows:
+        flush()
+    if writer is not None:
+        writer.close()
+
+
+_ROWS = 1 << 16  # of a Parquet file, written at a time

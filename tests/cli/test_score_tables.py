@@ -1,0 +1,183 @@
+"""chainrule score --output: tables that pandas reads, with the fields of records; and the same from Python."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import chainrule as library
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ITEMS = [
+    {"item": 7, "sentence": "ka vi nin", "condition": "a", "position": "first", "tags": ["x"]},
+    {"item": 8, "sentence": "", "condition": "b", "position": None, "tags": []},
+    {"item": 9, "sentence": 'zzz, "vi"\nka', "condition": "a", "position": "last", "tags": ["y", "z"]},
+]
+
+
+@pytest.fixture
+def items(tmp_path: Path) -> Path:
+    path = tmp_path / "items.jsonl"
+    path.write_text("".join(json.dumps(item) + "\n" for item in ITEMS))
+    return path
+
+
+@pytest.fixture(scope="module")
+def pieces(tmp_path_factory: pytest.TempPathFactory, fixtures: Path) -> Path:
+    """A model whose tokens are letters."""
+    path = tmp_path_factory.mktemp("letters") / "lm"
+    library.train(fixtures / "train.txt", library.NGramConfig(order=2), tokenizer="character").save(path)
+    return path
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    pandas = pytest.importorskip("pandas")
+    if path.suffix == ".parquet":
+        return pandas.read_parquet(path).to_dict("records")  # type: ignore[no-any-return]
+    if path.suffix == ".jsonl":
+        return [json.loads(line) for line in path.read_text().splitlines()]
+    tab = {".csv": ",", ".tsv": "\t"}[path.suffix]
+    return pandas.read_csv(path, sep=tab, keep_default_na=False).to_dict("records")  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.jsonl", "t.parquet"])
+def test_a_table_has_a_row_for_each_word_and_keeps_the_fields(
+    name: str, chainrule, pieces: Path, items: Path, tmp_path: Path
+) -> None:
+    result = chainrule("score", pieces, items, "--words", "--field", "sentence", "-o", tmp_path / name)
+    assert (result.status, result.out, result.err) == (0, "", "")
+    rows = rows_of(tmp_path / name)
+    expected = [(i, k, word) for i, one in enumerate(ITEMS, 1) for k, word in enumerate(one["sentence"].split(), 1)]
+    assert [(row["sentence"], row["position"], row["word"]) for row in rows] == expected
+    for row in rows:
+        item = ITEMS[row["sentence"] - 1]
+        assert (row["item"], row["condition"], row["record_position"]) == (
+            item["item"],
+            item["condition"],
+            item["position"],
+        )
+        assert row["known"] in (True, False)
+        text = " ".join(item["sentence"].split("\n"))
+        assert text[row["start"] : row["stop"]] == row["word"]
+    header = ["item", "condition", "record_position", "tags", "sentence", "position", "word"]
+    assert list(rows[0]) == [*header, "surprisal_bits", "uncorrected_bits", "known", "start", "stop"]
+
+
+def test_bits_nats_and_the_end_are_those_that_score_prints(
+    chainrule, pieces: Path, items: Path, tmp_path: Path
+) -> None:
+    say = ("score", pieces, items, "--field", "sentence", "--words")
+    printed = chainrule(*say).out.split("\n\n")[:-1]
+    assert chainrule(*say, "-o", tmp_path / "bits.csv", "--ends").status == 0
+    assert chainrule(*say, "-o", tmp_path / "nats.csv", "--ends", "--nats").status == 0
+    bits, nats = ([*csv.DictReader(io.StringIO((tmp_path / f"{unit}.csv").read_text()))] for unit in ("bits", "nats"))
+    lines = [line.split("\t") for group in printed for line in group.splitlines()]
+    for one, other, line in zip(bits, nats, lines, strict=True):
+        assert float(other["uncorrected_nats"]) == pytest.approx(-float(line[1]), abs=1e-6)
+        assert float(one["uncorrected_bits"]) == pytest.approx(-float(line[1]) / math.log(2), abs=1e-5)
+        assert float(one["surprisal_bits"]) == pytest.approx(float(other["surprisal_nats"]) / math.log(2))
+        assert other["word"] == line[4].replace("\\n", "\n")
+    for _, rows in groupby(bits, key=lambda row: row["sentence"]):
+        own = list(rows)
+        assert own[-1]["word"] == "</s>"
+        sums = [sum(float(row[name]) for row in own) for name in ("surprisal_bits", "uncorrected_bits")]
+        assert sums[0] == pytest.approx(sums[1])  # the ends only move from word to word
+    assert any(row["surprisal_bits"] != row["uncorrected_bits"] for row in bits)
+    page = library.load(pieces)
+    from chainrule.explorer.records import surprisals
+
+    shown = surprisals(page, ITEMS[0]["sentence"], "words")["units"]
+    assert [unit["whole_log_prob"] for unit in shown] == pytest.approx(
+        [-float(row["surprisal_nats"]) for row in nats if row["sentence"] == "1"], abs=1e-6
+    )
+
+
+@pytest.mark.parametrize("by", ["words", "tokens", "characters", "bytes", "texts"])
+def test_python_gives_the_rows_that_the_command_writes(
+    by: str, chainrule, model: Path, items: Path, tmp_path: Path
+) -> None:
+    options = [] if by == "texts" else [f"--{by}"]
+    written = chainrule("score", model, items, "--field", "sentence", *options, "-o", tmp_path / "t.jsonl")
+    assert written.status == 0
+    source = library.Corpus.of(items, library.Reading(field="sentence"))
+    table = library.surprisal(source, library.load(model), by=by)  # type: ignore[arg-type]
+    assert rows_of(tmp_path / "t.jsonl") == table.to_records() == list(table)
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(table)
+    assert set(frame["item"]) <= {7, 8, 9}
+    if by == "texts":
+        assert frame["text"].tolist() == [item["sentence"] for item in ITEMS]
+
+
+def test_lines_in_memory_have_no_fields(model: Path) -> None:
+    rows = library.surprisal(library.Lines(["ka vi", "nin"]), library.load(model)).to_records()
+    assert [(row["sentence"], row["position"], row["word"]) for row in rows] == [
+        (1, 1, "ka"),
+        (1, 2, "vi"),
+        (2, 1, "nin"),
+    ]
+    assert all(row["surprisal_bits"] == row["uncorrected_bits"] for row in rows)  # tokens are words
+    bare = library.surprisal(library.Lines(["ka"]), library.load(model), word_ends=False).to_records()
+    assert list(bare[0]) == ["sentence", "position", "word", "uncorrected_bits", "known", "start", "stop"]
+
+
+@pytest.mark.parametrize("options", [[], ["--words"]])
+def test_json_keeps_all_fields(options: list[str], chainrule, model: Path, items: Path, stdin) -> None:
+    say = ("score", model, "--field", "sentence", "--json", *options)
+    rows = [json.loads(line) for line in chainrule(*say[:2], items, *say[2:]).lines]
+    for row, item in zip(rows, ITEMS, strict=True):
+        assert {name: row[name] for name in item} == item
+        assert row["text"] == item["sentence"]
+        assert row["log_prob"] < 0
+    stdin(items.read_bytes())
+    piped = chainrule(*say, "--document", "record")
+    assert [json.loads(line) for line in piped.lines] == rows
+
+
+def test_a_table_is_a_table_whatever_the_input(chainrule, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text('id,text\nx1,"ka, vi"\n')
+    assert chainrule("score", model, tmp_path / "t.csv", "-o", tmp_path / "out.csv").status == 0
+    [row] = rows_of(tmp_path / "out.csv")
+    assert (row["id"], row["sentence"], row["text"], row["tokens"]) == ("x1", 1, "ka, vi", 3)
+    evaluated = chainrule("evaluate", model, tmp_path / "t.csv", "--json").json
+    assert row["surprisal_bits"] == pytest.approx(-evaluated["text_log_prob"] / math.log(2))
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "message"),
+    [
+        (["-o", "t.txt"], 1, "the name of a table ends in .csv, .tsv, .jsonl or .parquet"),
+        (["-o", "t.parquet.gz"], 1, "Parquet is compressed already"),
+        (["--nats"], 2, "--nats is for tables; give --output."),
+        (["--no-word-ends"], 2, "--word-ends is for tables; give --output."),
+        (["-o", "t.csv", "--json"], 2, "Give either --output or --json"),
+        (["--words", "--running"], 2, "--running scores whole texts"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(
+    options: list[str], status: int, message: str, refused, model: Path, items: Path, tmp_path: Path
+) -> None:
+    given = [str(tmp_path / option) if option.startswith("t.") else option for option in options]
+    assert message in refused(status, ["score", model, items, "--field", "sentence", *given])
+
+
+def test_an_existing_file_and_fields_that_differ_are_told(chainrule, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "items.jsonl").write_text('{"text": "ka", "a": 1}\n{"text": "vi", "a": "x", "b": 2}\n')
+    say = ("score", model, tmp_path / "items.jsonl", "-o", tmp_path / "t.csv")
+    assert "a row has the column 'b', which the first row lacks" in chainrule(*say).error
+    assert not (tmp_path / "t.csv").exists()
+    (tmp_path / "t.csv").write_text("mine")
+    assert "--overwrite" in chainrule(*say).error
+    (tmp_path / "items.jsonl").write_text('{"text": "ka", "a": 1}\n{"text": "vi", "a": "x"}\n')
+    assert chainrule(*say, "--overwrite").status == 0
+    assert [row["a"] for row in rows_of(tmp_path / "t.csv")] == ["1", "x"]
+    pytest.importorskip("pyarrow")
+    assert "has values of several types" in chainrule(*say[:4], tmp_path / "t.parquet").error
