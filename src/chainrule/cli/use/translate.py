@@ -223,10 +223,10 @@ def translate(
                 read = loaded.generator.shorten(lines)
                 shortened += read.shortened
                 unknown += sum(int((ids == UNKNOWN).sum()) for ids in read.rows)
-                for texts in _generated(generate, lines, number, partial(_place, block, first)):
-                    print_texts(number, texts, nbest, alignments=alignments, json=json)
+                for written in _generated(generate, lines, number, partial(_place, block, first)):
+                    print_texts(number, written, nbest, alignments=alignments, json=json)
                     if judged is not None:
-                        judged.add(texts)
+                        judged.add(written)
                     number += 1
                 sys.stdout.flush()
         for line in sources:

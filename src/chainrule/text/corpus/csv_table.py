@@ -58,8 +58,8 @@ def rows_by_block(name: str, blocks: Iterator[Block]) -> Iterator[tuple[list[Row
     """
     if text_suffix(name) == ".tsv":
         for block in blocks:
-            lines = enumerate(block.documents(), block.first)
-            yield [Row(line.split("\t"), number) for number, line in lines if line.strip()], block.repaired
+            numbered = enumerate(block.documents(), block.first)
+            yield [Row(line.split("\t"), number) for number, line in numbered if line.strip()], block.repaired
         return
     delimiter = ""
     open_lines: list[str] = []  # of a row that has not ended
