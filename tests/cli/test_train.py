@@ -164,14 +164,13 @@ def test_overwriting_replaces_the_model_and_only_when_asked(chainrule, corpus: P
     assert len(list(target.iterdir())) == 3  # the old arrays are gone
 
 
-def test_a_text_of_empty_lines_and_one_with_carriage_returns_train(chainrule, tmp_path: Path) -> None:
-    (tmp_path / "empty lines.txt").write_bytes(b"\n\n\n")
+def test_a_text_of_empty_lines_is_refused_and_one_with_carriage_returns_trains(chainrule, tmp_path: Path) -> None:
+    (tmp_path / "empty.txt").write_bytes(b"\n\n\n")
+    empty = chainrule("train", "ngram", tmp_path / "empty.txt", "-o", tmp_path / "empty")
+    assert "all of its documents, 3, are empty; at least one token is needed" in empty.error
+    assert not (tmp_path / "empty").exists()
     (tmp_path / "windows.txt").write_bytes(b"\xef\xbb\xbfa b\r\nb a\r\n")
-    empty, windows = (
-        chainrule("train", "ngram", tmp_path / f"{name}.txt", "-o", tmp_path / name, "--json").json
-        for name in ("empty lines", "windows")
-    )
-    assert (empty["documents"], empty["tokens"], empty["vocabulary"]) == (3, 0, 3)
+    windows = chainrule("train", "ngram", tmp_path / "windows.txt", "-o", tmp_path / "windows", "--json").json
     assert (windows["documents"], windows["tokens"], windows["vocabulary"]) == (2, 4, 5)
 
 

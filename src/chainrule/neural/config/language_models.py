@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from chainrule.base.options import check_settings, option
 from chainrule.errors import SettingError
@@ -18,9 +18,6 @@ from chainrule.neural.config.network import (
     NetworkConfig,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 @dataclass(frozen=True, kw_only=True)
 class BagConfig(LayersConfig):
@@ -29,7 +26,7 @@ class BagConfig(LayersConfig):
     The average of the vectors of tokens, and layers on it (Iyyer 2015).
     """
 
-    sizes: ClassVar[tuple[Mapping[str, int], ...]] = (
+    sizes: ClassVar[tuple[dict[str, int], ...]] = (
         {"width": 32, "context": 64},
         {"width": 64, "context": 64},
         {"width": 128, "context": 64},
@@ -55,7 +52,7 @@ class BilinearConfig(NetworkConfig):
     (Mnih and Hinton 2007).
     """
 
-    sizes: ClassVar[tuple[Mapping[str, int], ...]] = (
+    sizes: ClassVar[tuple[dict[str, int], ...]] = (
         {"width": 32, "context": 64},
         {"width": 64, "context": 64},
         {"width": 128, "context": 64},
@@ -79,7 +76,7 @@ class FeedforwardConfig(LayersConfig):
     The vectors of the tokens side by side, and layers on them (Bengio 2003).
     """
 
-    sizes: ClassVar[tuple[Mapping[str, int], ...]] = (
+    sizes: ClassVar[tuple[dict[str, int], ...]] = (
         {"width": 32, "context": 64},
         {"width": 64, "context": 64},
         {"width": 128, "context": 64},
@@ -123,7 +120,7 @@ class ConvolutionConfig(NetworkConfig):
     from layer to layer (van den Oord 2016, Bai 2018).
     """
 
-    sizes: ClassVar[tuple[Mapping[str, int], ...]] = (
+    sizes: ClassVar[tuple[dict[str, int], ...]] = (
         {"layers": 3, "width": 32, "context": 64},
         {"layers": 4, "width": 64, "context": 64},
         {"layers": 5, "width": 128, "context": 128},
@@ -170,7 +167,7 @@ class RecurrentConfig(LayersConfig):
 
     is_recurrent: ClassVar[bool] = True
     takes_forcing: ClassVar[bool] = True
-    sizes: ClassVar[tuple[Mapping[str, int], ...]] = (
+    sizes: ClassVar[tuple[dict[str, int], ...]] = (
         {"layers": 1, "width": 32, "context": 64},
         {"layers": 1, "width": 64, "context": 64},
         {"layers": 1, "width": 128, "context": 64},
@@ -178,7 +175,7 @@ class RecurrentConfig(LayersConfig):
         {"layers": 2, "width": 256, "context": 128},
         {"layers": 2, "width": 512, "context": 128},
     )
-    repeated: ClassVar[Mapping[str, float]] = {"input_dropout": 0.1, "output_dropout": 0.3}
+    repeated: ClassVar[dict[str, float]] = {"input_dropout": 0.1, "output_dropout": 0.3}
 
     cell: Cell = option("lstm", "rnn_tanh, rnn_relu: Elman's; gru; lstm")
     layers: int = option(2, LAYERS, least=1, below=MAX_LAYERS)

@@ -9,7 +9,6 @@ from chainrule.base.options import check_settings, is_omitted, option
 from chainrule.errors import SettingError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from typing import Self
 
     from _typeshed import DataclassInstance
@@ -37,8 +36,8 @@ class NetworkConfig:
     is_recurrent: ClassVar[bool] = False  # carries a state from token to token
     takes_forcing: ClassVar[bool] = False  # training may feed it its own guesses
     token_width_setting: ClassVar[str] = "width"  # the name of the setting for the vectors of tokens
-    sizes: ClassVar[tuple[Mapping[str, int], ...]] = ()  # from small to large: what minutes choose from
-    repeated: ClassVar[Mapping[str, float]] = {}  # dropout that minutes choose for a text that is read many times
+    sizes: ClassVar[tuple[dict[str, int], ...]] = ()  # from small to large: what minutes choose from
+    repeated: ClassVar[dict[str, float]] = {}  # dropout that minutes choose for a text that is read many times
 
     width: int
     context: int

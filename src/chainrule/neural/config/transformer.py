@@ -6,14 +6,11 @@ preset("llama", layers=6, width=384)
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from chainrule.base.options import option
 from chainrule.errors import SettingError
 from chainrule.neural.config.network import CONTEXT, MAX_CONTEXT, MAX_LAYERS, MAX_WIDTH, NetworkConfig
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 Norm = Literal["layer", "rms"]
 SelfScore = Literal[
@@ -34,7 +31,7 @@ class TransformerConfig(NetworkConfig):
     Each choice of the field's history is a setting.
     """
 
-    sizes: ClassVar[tuple[Mapping[str, int], ...]] = (
+    sizes: ClassVar[tuple[dict[str, int], ...]] = (
         {"layers": 2, "width": 32, "heads": 2, "context": 64},
         {"layers": 2, "width": 64, "heads": 2, "context": 64},
         {"layers": 2, "width": 128, "heads": 4, "context": 64},
@@ -42,7 +39,7 @@ class TransformerConfig(NetworkConfig):
         {"layers": 4, "width": 192, "heads": 4, "context": 128},
         {"layers": 4, "width": 256, "heads": 4, "context": 256},
     )
-    repeated: ClassVar[Mapping[str, float]] = {"dropout": 0.2}
+    repeated: ClassVar[dict[str, float]] = {"dropout": 0.2}
 
     layers: int = option(4, "blocks, one on the other", least=1, below=MAX_LAYERS)
     width: int = option(256, "numbers in the vector of a token", least=1, below=MAX_WIDTH)
