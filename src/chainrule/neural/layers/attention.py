@@ -127,6 +127,11 @@ def attend_unfused(
     return drop(weights, dropout) @ _repeated(value, heads)
 
 
+def capped(cap: float, query: Float[Tensor, "B H T d"], key: Float[Tensor, "B H S d"]) -> Float[Tensor, "B H T S"]:
+    """A score function for `attend_unfused`: scaled dot products, softly kept within the cap (Gemma 2)."""
+    return torch.tanh(_scaled_dot(query, key) / cap) * cap
+
+
 def attend_in_blocks(
     query: Float[Tensor, "B H T d"],
     key: Float[Tensor, "B K T d"],
