@@ -151,15 +151,18 @@ def _tensors(
     kind = arrays["embedding.weight"].dtype
     tensors: dict[str, ndarray] = {}
     for row in architecture.tensors:
-        for layer in range(getattr(config, "layers", 0) if "{layer}" in row.ours else 1):
-            name = row.ours.format(layer=layer)
+        if row.when is not None and not row.when(config):
+            continue
+        layers = getattr(config, "layers", 0) if "{layer}" in row.ours else 1
+        for layer, expert in row.places(layers, getattr(config, "experts", 0)):
+            name = row.ours.format(layer=layer, expert=expert)
             if name not in arrays:
                 continue
             array = arrays[name]
             if row.by_token:
                 array = array[ours]
             parts = row.change.to_theirs(array, config)
-            names = row.names(layer)
+            names = row.names(layer, expert)
             if not architecture.writes_prefix:
                 names = tuple(name.removeprefix(architecture.prefix) for name in names)
             tensors |= {their: _narrowed(part, kind) for their, part in zip(names, parts, strict=True)}

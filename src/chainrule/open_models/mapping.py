@@ -161,17 +161,24 @@ def _filled_in(config: NetworkConfig | Seq2SeqConfig) -> NetworkConfig | Seq2Seq
         head_width=config.width_of_heads,
         feed_forward_width=config.hidden_width,
         rotary_width=config.rotated_width if config.positions == "rotary" else None,
+        attention_scale=config.width_of_heads**-0.5 if config.attention_scale is None else config.attention_scale,
     )
     without_effect = {
         "rotary_base": config.positions != "rotary",
         "position_offset": config.positions != "learned",
         "without_biases": not config.biases,
         "shared_norm": not config.parallel,
-        "window_every": config.window is None,
-        **dict.fromkeys(("rotary_factor",), config.rotary_scaling == "none"),
-        **dict.fromkeys(
-            ("rotary_low_factor", "rotary_high_factor", "rotary_trained_context"), config.rotary_scaling != "llama3"
-        ),
+        **dict.fromkeys(("window_every", "full_layers"), config.window is None),
+        "window_rotary_base": config.window is None or config.positions != "rotary",
+        "unrotated_layers": config.positions != "rotary",
+        "gains_above_one": not config.norm_gain,
+        "joint_query_key_norm": not config.query_key_norm,
+        **dict.fromkeys(("chosen_experts", "normalised_experts"), not config.experts),
+        **dict.fromkeys(("rotary_divisors", "rotary_long_divisors"), config.rotary_scaling != "longrope"),
+        "rotary_amplitude": config.rotary_scaling not in ("yarn", "longrope"),
+        "rotary_factor": config.rotary_scaling == "none",
+        "rotary_trained_context": config.rotary_scaling in ("none", "linear"),
+        **dict.fromkeys(("rotary_low_factor", "rotary_high_factor"), config.rotary_scaling not in ("llama3", "yarn")),
     }
     defaults: Json = {each.name: each.default for each in fields(config)}
     return replace(config, **{name: defaults[name] for name, is_idle in without_effect.items() if is_idle})
@@ -250,11 +257,11 @@ def arrays_of(
         if row.when is not None and not row.when(config):
             continue
         numbering = numberings["source" if row.ours.startswith("source_") else "target"]
-        for layer in range(_layers(row, config)):
-            name = row.ours.format(layer=layer)
+        for layer, expert in row.places(_layers(row, config), getattr(config, "experts", 0)):
+            name = row.ours.format(layer=layer, expert=expert)
             if name not in shapes:
                 continue
-            sources = row.names(layer)
+            sources = row.names(layer, expert)
             used |= set(sources)
             parts = [tensors.sound(source) for source in sources]
             try:

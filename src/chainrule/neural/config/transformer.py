@@ -235,8 +235,8 @@ class TransformerConfig(NetworkConfig):
             divisors: tuple[float, ...] = getattr(self, name)
             if len(divisors) != self.rotated_width // 2 or not all(divisors):
                 raise SettingError(
-                    f"{name} is {len(divisors)} numbers, or has a zero; expected {self.rotated_width // 2} above 0, one "
-                    "for each pair of rotated numbers"
+                    f"{name} is {len(divisors)} numbers, or has a zero; expected {self.rotated_width // 2} above 0, "
+                    "one for each pair of rotated numbers"
                 )
 
     @property
