@@ -120,9 +120,10 @@ def _architecture_of(config: NetworkConfig, origin: Json | None) -> Architecture
     if origin is not None:
         name = origin["config"].get("model_type")
         candidates.sort(key=lambda one: one.model_type != name)
-    tried = [(one, differences(one, config)) for one in candidates if type(config) is one.config]
-    for architecture, obstacles in tried:
-        if not obstacles:
+    tried: list[tuple[Architecture, list[str]]] = []
+    for architecture in (one for one in candidates if type(config) is one.config):
+        tried.append((architecture, differences(architecture, config)))
+        if not tried[-1][1]:
             return architecture
     if not tried:
         raise SettingError(

@@ -33,7 +33,7 @@ def _read_activation(config: Json) -> Json:
 
 
 def _write_activation(config: TransformerConfig) -> Json:
-    name = next(theirs for theirs, ours in GATED.items() if ours == config.feed_forward)
+    name = next((theirs for theirs, ours in GATED.items() if ours == config.feed_forward), None)
     return {"hidden_activation": name, "hidden_act": name}
 
 
