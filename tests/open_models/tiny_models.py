@@ -188,9 +188,13 @@ CAUSAL: dict[str, Callable[[], Any]] = {
         final_logit_softcapping=3.0,
     ),
     "gemma3": lambda: _of("gemma3_text", head_dim=8, query_pre_attn_scalar=5, **_TWO_PERIODS),
+    "gemma2, usual": lambda: _of(
+        "gemma2", num_hidden_layers=4, head_dim=8, query_pre_attn_scalar=8, sliding_window=5, attention_bias=True
+    ),
     "gemma3, scaled": lambda: _of(
         "gemma3_text",
         head_dim=8,
+        query_pre_attn_scalar=8,
         rope_parameters={
             _FULL: {"rope_type": "linear", "factor": 8.0, "rope_theta": 1000.0},
             _SLIDING: {"rope_type": "default", "rope_theta": 50.0},

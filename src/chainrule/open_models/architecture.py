@@ -128,6 +128,10 @@ class Architecture:
     aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     computed: Mapping[str, Callable[[Any], ndarray]] = field(default_factory=dict)
 
+    def fields(self) -> set[str]:
+        """The fields of config.json that its settings follow from."""
+        return {name for row in self.settings for name in ((row.theirs,) if isinstance(row, Setting) else row.fields)}
+
     @property
     def is_bidirectional(self) -> bool:
         """Whether it reads a text with a token of its own on either side."""
