@@ -117,9 +117,27 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda folder: with_json(folder, "config.json", residual_multiplier=0.2),
         r"config\.json: residual_multiplier is 0\.2, and its effect in a llama is not known",
     ),
-    "yarn": (
-        lambda folder: with_json(folder, "config.json", rope_parameters={"rope_type": "yarn", "factor": 2.0}),
-        r"rotary scaling 'yarn' is not supported",
+    "an unknown scaling": (
+        lambda folder: with_json(folder, "config.json", rope_parameters={"rope_type": "spiral", "factor": 2.0}),
+        r"rotary scaling 'spiral' is not supported; known are default, linear, dynamic, llama3, yarn, longrope",
+    ),
+    "a scaling without a factor": (
+        lambda folder: with_json(folder, "config.json", rope_parameters={"rope_type": "llama3", "rope_theta": 1e4}),
+        r"config\.json: rope_parameters.*'factor' is missing",
+    ),
+    "yarn of a base of 1": (
+        lambda folder: with_json(
+            folder, "config.json", rope_parameters={"rope_type": "yarn", "factor": 2.0, "rope_theta": 1.0}
+        ),
+        r"config\.json: .*yarn needs a rotary_base above 1, and factors above 0",
+    ),
+    "divisors for other heads": (
+        lambda folder: with_json(
+            folder,
+            "config.json",
+            rope_parameters={"rope_type": "longrope", "rope_theta": 1e4, "short_factor": [1.0], "long_factor": [0.0]},
+        ),
+        r"rotary_divisors is 1 numbers, or has a zero; expected 2 above 0",
     ),
     "two thetas": (
         lambda folder: with_json(folder, "config.json", rope_theta=5.0),

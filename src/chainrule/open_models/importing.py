@@ -78,7 +78,7 @@ def import_checkpoint(checkpoint: Checkpoint, progress: Progress = silent) -> Im
     numbering, warnings = _numbering_of(checkpoint, architecture, tensors, splitter)
     pooling = read_pooling(checkpoint, config.context) if architecture.family == "text-encoder" else {}
     config = replace(config, memory="document", **numbering.settings(), **pooling)
-    tensors.check_layers(getattr(config, "layers", 0))
+    tensors.check_layers(getattr(config, "layers", 0) * max(1, getattr(config, "experts", 0)))
     shapes = shapes_of(config, numbering.rows + numbering.theirs().tolist().count(-1))
     arrays: dict[str, ndarray] = {}
     for done, (name, array) in enumerate(arrays_of(architecture, config, {"target": numbering}, shapes, tensors)):

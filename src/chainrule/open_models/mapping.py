@@ -78,8 +78,9 @@ def read_settings(
         known |= set(names)
         try:
             settings |= _setting(row, config) if isinstance(row, Setting) else row.read(config)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise ModelFormatError(f"{location}: {' and '.join(n for n in names if n in config)}: {error}") from error
+        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
+            message = f"{error} is missing" if isinstance(error, KeyError) else error
+            raise ModelFormatError(f"{location}: {' and '.join(n for n in names if n in config)}: {message}") from error
     fixed = {**_FIXED, **architecture.fixed}
     for name, value in fixed.items():
         if name not in known and config.get(name, value) not in (value, None):

@@ -218,7 +218,7 @@ class TransformerConfig(NetworkConfig):
             raise SettingError(
                 f"output_transform, logit_cap and logit_scale need a full output; output is {self.output}"
             )
-        self._check_divisors()
+        self._check_scaling()
         if self.sublayer_norms != "before" and (self.parallel or self.norm_place == "post"):
             raise SettingError(
                 f"sublayer_norms is {self.sublayer_norms}, which needs norm_place to be pre, and blocks that are not "
@@ -229,8 +229,11 @@ class TransformerConfig(NetworkConfig):
         if self.window is not None and self.window > self.context:
             raise SettingError(f"a window of {self.window} is longer than the context of {self.context}; shorten it")
 
-    def _check_divisors(self) -> None:
+    def _check_scaling(self) -> None:
         """Raises SettingError."""
+        factors = self.rotary_base - 1, self.rotary_low_factor, self.rotary_high_factor
+        if self.rotary_scaling == "yarn" and min(factors) <= 0:
+            raise SettingError("rotary_scaling by yarn needs a rotary_base above 1, and factors above 0")
         for name in ("rotary_divisors", "rotary_long_divisors") if self.rotary_scaling == "longrope" else ():
             divisors: tuple[float, ...] = getattr(self, name)
             if len(divisors) != self.rotated_width // 2 or not all(divisors):
