@@ -17,6 +17,7 @@ with warnings.catch_warnings():
     from transformers import (
         AutoConfig,
         AutoModelForCausalLM,
+        AutoModelForMaskedLM,
         BertConfig,
         BertForMaskedLM,
         DistilBertConfig,
@@ -251,12 +252,26 @@ def _roberta() -> Any:
     return RobertaForMaskedLM(RobertaConfig(**{**_LLAMA, **size}))
 
 
+def _masked(model_type: str, **changes: Any) -> Any:
+    """A tiny masked model of an architecture by its model_type."""
+    config = AutoConfig.for_model(model_type, **{**_LLAMA, "max_position_embeddings": 34, **changes})
+    return AutoModelForMaskedLM.from_config(config, attn_implementation="eager")
+
+
+_CASED: dict[str, Any] = {"vocab_size": ROWS, "pad_token_id": 1}  # and the ids of markers as RoBERTa has them
+_PIECES: dict[str, Any] = {"vocab_size": 60, "pad_token_id": 0, "cls_token_id": 2, "sep_token_id": 3}
+
 MASKED: dict[str, Callable[[], Any]] = {
     "bert": _bert,
     "bert with gelu by tanh": lambda: _bert(hidden_act="gelu_new", layer_norm_eps=0.01, type_vocab_size=3),
     "distilbert": _distilbert,
     "roberta": _roberta,
     "roberta with a space before": _roberta,
+    "xlm-roberta": lambda: _masked("xlm-roberta", **_CASED, type_vocab_size=1),
+    "mpnet": lambda: _masked("mpnet", **_CASED),
+    "electra": lambda: _masked("electra", vocab_size=60, pad_token_id=0, embedding_size=12),
+    "electra, one width": lambda: _masked("electra", vocab_size=60, pad_token_id=0, embedding_size=16),
+    "modernbert": lambda: _masked("modernbert", **_PIECES, num_hidden_layers=4, local_attention=4),
 }
 
 
@@ -373,7 +388,8 @@ def masked_byte_level(*, space_before: bool = False) -> Tokenizer:
 
 def tokenizer_of(name: str) -> Tokenizer:
     """That of a masked model, by its name."""
-    return masked_byte_level(space_before="space" in name) if name.startswith("roberta") else word_pieces()
+    is_cased = name.startswith(("roberta", "xlm-roberta", "mpnet"))
+    return masked_byte_level(space_before="space" in name) if is_cased else word_pieces()
 
 
 def save(model: Any, folder: Path, tokenizer: Tokenizer | None = None, **options: Any) -> Path:

@@ -121,12 +121,12 @@ def _ends(config: NetworkConfig, vocabulary_size: int) -> _Ends:
 
 
 def _ends_of_transformer(config: TransformerConfig, vocabulary_size: int) -> _Ends:
-    width = config.width
+    width = config.input_width
     embedding = Embedding(
         vocabulary_size,
         width,
         scale=(math.sqrt(width) if config.scaled_embedding else 1.0) * config.embedding_scale,
-        norm=norm_of(config) if config.embedding_norm else None,
+        norm=norm_of(config, width) if config.embedding_norm else None,
         token_dropout=config.embedding_dropout,
     )
     std = 0.02 if config.initialisation == "gpt2" else width**-0.5 if config.tied else 1.0
@@ -138,7 +138,9 @@ def _ends_of_transformer(config: TransformerConfig, vocabulary_size: int) -> _En
             initialise(weight, config.initialisation)
     transform = None
     if config.output_transform:
-        transform = OutputTransform(config.feed_forward, (width, width), norm_of(config), bias=config.biases)
+        transform = OutputTransform(
+            config.feed_forward, (config.width, width), norm_of(config, width), bias=config.biases
+        )
     return _Ends(embedding, weight, config.output_bias, transform, config.logit_scale, config.logit_cap)
 
 

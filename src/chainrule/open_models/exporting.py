@@ -43,6 +43,7 @@ _SPELLINGS = (
     "dtype",
     "torch_dtype",
 )  # of transformers 4 or 5
+_TRAINED_HERE = ("gpt2", "llama", "nanochat", "bert")  # architectures that presets have
 _MASK, _BEFORE = "[MASK]", "[CLS]"  # names there for <s> and </s> of a masked model
 _TYPES = {np.dtype("float32"): "float32", np.dtype("float16"): "float16", BFLOAT16: "bfloat16"}
 
@@ -130,7 +131,8 @@ def _architecture_of(config: NetworkConfig, origin: Json | None) -> Architecture
             f"a {type(config).__name__.removesuffix('Config')} network matches no architecture of transformers; "
             f"expected one of {', '.join(ARCHITECTURES)}"
         )
-    nearest, obstacles = min(tried, key=lambda pair: len(pair[1]))
+    ours = [pair for pair in tried if pair[0].model_type in _TRAINED_HERE]
+    nearest, obstacles = min(ours or tried, key=lambda pair: len(pair[1]))
     raise SettingError(
         f"the network matches no architecture of transformers; the nearest is {nearest.model_type}, which cannot have "
         f"{', '.join(obstacles)}"

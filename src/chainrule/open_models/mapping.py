@@ -162,6 +162,7 @@ def _filled_in(config: NetworkConfig | Seq2SeqConfig) -> NetworkConfig | Seq2Seq
         head_width=config.width_of_heads,
         feed_forward_width=config.hidden_width,
         rotary_width=config.rotated_width if config.positions == "rotary" else None,
+        embedding_width=config.input_width,
         attention_scale=config.width_of_heads**-0.5 if config.attention_scale is None else config.attention_scale,
     )
     without_effect = {

@@ -141,6 +141,19 @@ class TransformerConfig(NetworkConfig):
     normalised_experts: bool = option(
         True, "experts: the weights of the chosen ones add up to 1, not those of all", is_rare=True
     )
+    first_norm: bool = option(
+        True, "pre: the first block has a norm before attention, too; off: it has none (ModernBERT)", is_rare=True
+    )
+    relative_bias: bool = option(
+        False, "positions are added, and each head and distance has a learned bias, too (MPNet)", is_rare=True
+    )
+    embedding_width: int | None = option(
+        None,
+        "numbers in the vector of a token, which become the width; nothing: as the width (ELECTRA)",
+        least=1,
+        below=MAX_WIDTH,
+        is_rare=True,
+    )
     input_norm: bool = option(
         False, "the sums of token and position vectors are normalised before the first block (BERT)", is_rare=True
     )
@@ -224,6 +237,8 @@ class TransformerConfig(NetworkConfig):
                 f"sublayer_norms is {self.sublayer_norms}, which needs norm_place to be pre, and blocks that are not "
                 "parallel"
             )
+        if self.input_width != self.width and not self.output_transform and not self.is_bidirectional:
+            raise SettingError(f"embedding_width is {self.embedding_width}, which needs output_transform; leave it out")
         if self.experts and self.chosen_experts > self.experts:
             raise SettingError(f"chosen_experts is {self.chosen_experts}, but there are {self.experts}; lower it")
         if self.window is not None and self.window > self.context:
@@ -241,6 +256,14 @@ class TransformerConfig(NetworkConfig):
                     f"{name} is {len(divisors)} numbers, or has a zero; expected {self.rotated_width // 2} above 0, "
                     "one for each pair of rotated numbers"
                 )
+
+    @property
+    def input_width(self) -> int:
+        return self.width if self.embedding_width is None else self.embedding_width
+
+    @property
+    def output_width(self) -> int:
+        return self.input_width
 
     @property
     def key_heads(self) -> int:

@@ -138,7 +138,8 @@ class Block(nn.Module):
     both        x = x + norm(attention(norm(x)));  ...                          Gemma 2, 2024
     """
 
-    def __init__(self, config: TransformerConfig) -> None:
+    def __init__(self, config: TransformerConfig, layer: int = 0) -> None:
+        """layer: its number, from 0."""
         super().__init__()
         self.attention = Attention(config)
         parts = config.feed_forward, config.width, config.hidden_width
@@ -152,6 +153,8 @@ class Block(nn.Module):
         before = 1 if config.parallel and config.shared_norm else 2 if config.sublayer_norms != "after" else 0
         after = 0 if config.sublayer_norms == "before" else 2
         self.norms = nn.ModuleList(norm_of(config) for _ in range(before))
+        if layer == 0 and before and not config.first_norm:
+            self.norms[0] = nn.Identity()
         self.norms_after = nn.ModuleList(norm_of(config) for _ in range(after))
         self.dropout, self.scale = config.dropout, config.residual_scale
 
@@ -215,9 +218,9 @@ class Transformer(nn.Module):
         self.long_rotary: Rotary | None = None  # of texts longer than `turn`
         self.bias: ALiBi | Relative | None = None
         if config.positions == "learned":
-            self.places = Learned(config.context, config.width, config.position_offset)
+            self.places = Learned(config.context, config.input_width, config.position_offset)
         elif config.positions == "sinusoidal":
-            self.places = Sinusoidal(config.width)
+            self.places = Sinusoidal(config.input_width)
         elif config.positions == "rotary":
             self.rotary = Rotary(config.rotated_width, config.rotary_base, scaling_of(config), config.rotary_amplitude)
             if config.window_rotary_base is not None:
@@ -230,9 +233,13 @@ class Transformer(nn.Module):
             self.bias = ALiBi(config.heads)
         elif config.positions == "relative":
             self.bias = Relative(config.heads)
-        self.segments = nn.Parameter(torch.zeros(config.segments, config.width)) if config.segments else None
-        self.input_norm = norm_of(config) if config.input_norm else None
-        self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
+        if config.relative_bias:
+            self.bias = Relative(config.heads, two_sided=is_bidirectional)
+        inputs = config.input_width
+        self.segments = nn.Parameter(torch.zeros(config.segments, inputs)) if config.segments else None
+        self.input_norm = norm_of(config, inputs) if config.input_norm else None
+        self.projection = nn.Linear(inputs, config.width) if inputs != config.width else None
+        self.blocks = nn.ModuleList(Block(config, layer) for layer in range(config.layers))
         self.norm = norm_of(config) if config.norm_place == "pre" else None
         self._initialise(config)
 
@@ -392,6 +399,8 @@ class Transformer(nn.Module):
             x = x + self.segments[0].to(x.dtype)
         if self.input_norm is not None:
             x = self.input_norm(x)
+        if self.projection is not None:
+            x = linear(x, self.projection)
         if self.dropout:
             x = drop(x, self.dropout, self.training)
         masks = [
@@ -449,11 +458,11 @@ class Transformer(nn.Module):
                 initialise(weight, "gpt2", scale=1 / math.sqrt(2 * config.layers))
 
 
-def norm_of(config: TransformerConfig) -> nn.Module:
-    """A norm with the settings that all norms of a Transformer have."""
+def norm_of(config: TransformerConfig, width: int | None = None) -> nn.Module:
+    """A norm with the settings that all norms of a Transformer have. width: None for that of hidden states."""
     return norm(
         config.norm,
-        config.width,
+        config.width if width is None else width,
         gain=config.norm_gain,
         bias=config.biases,
         epsilon=config.norm_epsilon,

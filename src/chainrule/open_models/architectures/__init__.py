@@ -1,7 +1,7 @@
 """The architectures of transformers that can be opened and written, each as two tables; relatives share a file."""
 
 from chainrule.open_models.architecture import Architecture
-from chainrule.open_models.architectures.bert import BERT, DISTILBERT, ROBERTA
+from chainrule.open_models.architectures.bert import BERT, DISTILBERT, ELECTRA, MODERNBERT, MPNET, ROBERTA, XLM_ROBERTA
 from chainrule.open_models.architectures.cohere import BLOOM, COHERE, COHERE2, FALCON, GLM, GLM4, GPTJ
 from chainrule.open_models.architectures.gemma import GEMMA, GEMMA2, GEMMA3
 from chainrule.open_models.architectures.gpt import GPT2, GPT_NEO, GPT_NEOX, OPT
@@ -60,6 +60,10 @@ ARCHITECTURES: dict[str, Architecture] = {
         BERT,
         DISTILBERT,
         ROBERTA,
+        XLM_ROBERTA,
+        MPNET,
+        ELECTRA,
+        MODERNBERT,
         MARIAN,
         T5,
         MT5,
