@@ -89,8 +89,9 @@ def _read_scaling(config: Json, given: Json, *, share: float, base: float) -> Js
         settings |= {"rotary_scaling": kind, "rotary_factor": float(given["factor"])}
     if kind == "linear":
         return settings
-    longest = config.get("max_position_embeddings")
-    trained = config.get("original_max_position_embeddings") or given.get("original_max_position_embeddings") or longest
+    longest: Any = config.get("max_position_embeddings")
+    stated = [source.get("original_max_position_embeddings") for source in (config, given)]
+    trained: Any = next((value for value in stated if value), longest)
     settings["rotary_trained_context"] = trained
     if kind == "llama3":
         return settings | {
@@ -112,9 +113,10 @@ def _read_scaling(config: Json, given: Json, *, share: float, base: float) -> Js
     if given.get("truncate", True) is not True:
         raise ValueError("yarn with truncate false is not supported; expected true")
     if amplitude is None:
-        both = given.get("mscale"), given.get("mscale_all_dim")
-        amplitude = _yarn_amplitude(factor, both[0] or 1) / _yarn_amplitude(factor, both[1]) if all(both) else None
-        amplitude = _yarn_amplitude(factor) if amplitude is None else amplitude
+        scale, other = given.get("mscale"), given.get("mscale_all_dim")
+        amplitude = _yarn_amplitude(factor)
+        if scale and other:
+            amplitude = _yarn_amplitude(factor, scale) / _yarn_amplitude(factor, other)
     return settings | {
         "rotary_low_factor": float(given.get("beta_slow") or 1),
         "rotary_high_factor": float(given.get("beta_fast") or 32),

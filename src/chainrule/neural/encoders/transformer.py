@@ -113,7 +113,7 @@ class Attention(nn.Module):
         """Queries and keys, normalised in each head, or all of either together."""
         gains = [1 + gain if self.above_one else gain for gain in self.gains]
         if self.joint:
-            parts = query_key.split((self.heads, self.key_heads), 2)
+            parts = query_key[:, :, : self.heads], query_key[:, :, self.heads :]
             return torch.cat(
                 [
                     F.rms_norm(part.flatten(2), (part.shape[2:].numel(),), gain, self.epsilon).view_as(part)
@@ -205,7 +205,7 @@ class Transformer(nn.Module):
         self.is_bidirectional = is_bidirectional
         self.width, self.window, self.layers = config.width, config.window, config.layers
         has_window = [config.has_window(layer) for layer in range(config.layers)]
-        self.windows: list[int | None] = [None] * (not all(has_window)) + [config.window] * any(has_window)
+        self.windows: list[int | None] = [*[None] * (not all(has_window)), *[config.window] * any(has_window)]
         self.kinds = [len(self.windows) - 1 if own else 0 for own in has_window]  # which of them each block has
         self.in_blocks, self.turn = config.score_cap is None, None
         self.unrotated = frozenset(config.unrotated_layers)
