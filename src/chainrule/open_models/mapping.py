@@ -19,6 +19,7 @@ from chainrule.neural.config.seq2seq import Seq2SeqConfig
 from chainrule.open_models.architecture import REQUIRED, Rule, Setting
 from chainrule.open_models.vocabulary import rows_by_ours
 from chainrule.storage.config_json import CONFIG
+from chainrule.storage.hugging_face import line_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -65,12 +66,13 @@ _NO_MATTER = {
 
 
 def read_settings(
-    architecture: Architecture, config: Json, location: str
+    architecture: Architecture, config: Json, folder: str
 ) -> tuple[NetworkConfig | Seq2SeqConfig, list[str]]:
-    """The settings of our network, and the fields that were ignored. location: the file, for messages.
+    """The settings of our network, and the fields that were ignored. folder: that of config.json, for messages.
 
     Raises ModelFormatError where a field is missing, or asks for what is not supported.
     """
+    location = f"{folder}: {CONFIG}"
     settings: Json = {**architecture.implied}
     known: set[str] = set()
     for row in architecture.settings:
@@ -80,20 +82,22 @@ def read_settings(
             settings |= _setting(row, config) if isinstance(row, Setting) else row.read(config)
         except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
             message = f"{error} is missing" if isinstance(error, KeyError) else error
-            raise ModelFormatError(f"{location}: {' and '.join(n for n in names if n in config)}: {message}") from error
+            present = [name for name in names if name in config]
+            line = line_of(folder, CONFIG, present[0]) if present else ""
+            raise ModelFormatError(f"{location}: {' and '.join(present)}: {message}{line}") from error
     fixed = {**_FIXED, **architecture.fixed}
     for name, value in fixed.items():
         if name not in known and config.get(name, value) not in (value, None):
             raise ModelFormatError(
                 f"{location}: {name} is {config[name]!r}, which is not supported; expected {value!r} of a "
-                f"{architecture.model_type}"
+                f"{architecture.model_type}{line_of(folder, CONFIG, name)}"
             )
     ignored = {*_IGNORED, *architecture.ignored}
     for name, value in config.items():
         if name not in known and name not in fixed and name not in ignored and value is not None:
             raise ModelFormatError(
                 f"{location}: {name} is {value!r:.80}, and its effect in a {architecture.model_type} is not known "
-                "here; if it changes no number, take it out of the file"
+                f"here; if it changes no number, take it out of the file{line_of(folder, CONFIG, name)}"
             )
     try:
         network = architecture.config(**settings)
@@ -125,7 +129,7 @@ def differences(architecture: Architecture, config: NetworkConfig | Seq2SeqConfi
     try:
         back = _filled_in(read_settings(architecture, write_settings(architecture, config), "")[0])
     except ModelFormatError as error:
-        return [str(error).removeprefix(": ")]
+        return [str(error).removeprefix(f": {CONFIG}: ")]
     pairs = [(each.name, getattr(filled, each.name), getattr(back, each.name)) for each in fields(config)]
     return [f"{name}={own!r}" for name, own, other in pairs if name not in _NO_MATTER and own != other]
 
