@@ -41,6 +41,7 @@ class TransformerConfig(NetworkConfig):
         {"layers": 4, "width": 256, "heads": 4, "context": 256},
     )
     repeated: ClassVar[dict[str, float]] = {"dropout": 0.2}
+    has_output: ClassVar[bool] = True  # it predicts tokens
 
     layers: int = option(4, "blocks, one on the other", least=1, below=MAX_LAYERS)
     width: int = option(256, "numbers in the vector of a token", least=1, below=MAX_WIDTH)
@@ -237,7 +238,7 @@ class TransformerConfig(NetworkConfig):
                 f"sublayer_norms is {self.sublayer_norms}, which needs norm_place to be pre, and blocks that are not "
                 "parallel"
             )
-        if self.input_width != self.width and not self.output_transform and not self.is_bidirectional:
+        if self.input_width != self.width and self.has_output and not self.output_transform:
             raise SettingError(f"embedding_width is {self.embedding_width}, which needs output_transform; leave it out")
         if self.experts and self.chosen_experts > self.experts:
             raise SettingError(f"chosen_experts is {self.chosen_experts}, but there are {self.experts}; lower it")
