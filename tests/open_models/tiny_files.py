@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import gguf
@@ -126,8 +127,9 @@ def write_gguf(path: Path, model: Any, tokenizer: Tokenizer, **changes: Any) -> 
         writer.add_token_merges([" ".join(merge) for merge in merges])
     writer.add_bos_token_id(1)
     writer.add_eos_token_id(0)
-    model.save_pretrained(path.with_suffix(".hf"))
-    weights = load_file(path.with_suffix(".hf") / "model.safetensors")
+    with TemporaryDirectory() as folder:
+        model.save_pretrained(folder)  # which names tensors as files do
+        weights = load_file(f"{folder}/model.safetensors")
     numbers = {number for number, name in gguf.MODEL_ARCH_NAMES.items() if name == architecture}
     names = gguf.get_tensor_name_map(numbers.pop(), config.num_hidden_layers)
     for name, array in _own_names(names, weights).items():
