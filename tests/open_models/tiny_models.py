@@ -128,6 +128,11 @@ def _falcon(**changes: Any) -> Any:
     return _of("falcon", num_key_value_heads=..., intermediate_size=..., ffn_hidden_size=24, **changes)
 
 
+def _mamba(**changes: Any) -> Any:
+    config = AutoConfig.for_model("mamba", hidden_size=16, state_size=6, num_hidden_layers=2, **{**_MARKERS, **changes})
+    return AutoModelForCausalLM.from_config(config)
+
+
 def _gpt_like(model_type: str, **changes: Any) -> Any:
     """As `_of`, with the names of sizes that GPT-2 has."""
     config = AutoConfig.for_model(
@@ -232,6 +237,19 @@ CAUSAL: dict[str, Callable[[], Any]] = {
     "glm": lambda: _of("glm", head_dim=8),
     "glm4": lambda: _of("glm4", head_dim=8, attention_bias=True),
     "ernie4_5": lambda: _of("ernie4_5", head_dim=8, use_bias=True),
+    "lfm2": lambda: _of("lfm2", layer_types=["conv", "conv", _FULL] * 2, num_hidden_layers=6, block_multiple_of=8),
+    "lfm2, biased": lambda: _of("lfm2", layer_types=["conv", _FULL], conv_bias=True, block_auto_adjust_ff_dim=False),
+    "mamba": lambda: _mamba(),
+    "mamba, biased": lambda: _mamba(use_bias=True, tie_word_embeddings=False, time_step_rank=2),
+    "qwen3_5": lambda: _of(
+        "qwen3_5_text",
+        num_hidden_layers=8,
+        head_dim=8,
+        linear_num_key_heads=2,
+        linear_num_value_heads=4,
+        linear_key_head_dim=6,
+        linear_value_head_dim=5,
+    ),
     "mixtral": lambda: _of("mixtral", sliding_window=5, **_EXPERTS),
     "qwen3_moe": lambda: _of("qwen3_moe", moe_intermediate_size=8, norm_topk_prob=True, **_EXPERTS),
 }
