@@ -239,6 +239,7 @@ CAUSAL: dict[str, Callable[[], Any]] = {
     "ernie4_5": lambda: _of("ernie4_5", head_dim=8, use_bias=True),
     "lfm2": lambda: _of("lfm2", layer_types=["conv", "conv", _FULL] * 2, num_hidden_layers=6, block_multiple_of=8),
     "lfm2, biased": lambda: _of("lfm2", layer_types=["conv", _FULL], conv_bias=True, block_auto_adjust_ff_dim=False),
+    "lfm2, unadjusted": lambda: _of("lfm2", layer_types=["conv", _FULL], block_auto_adjust_ff_dim=False),
     "mamba": lambda: _mamba(),
     "mamba, biased": lambda: _mamba(use_bias=True, tie_word_embeddings=False, time_step_rank=2),
     "qwen3_5": lambda: _of(
