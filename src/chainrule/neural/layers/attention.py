@@ -127,6 +127,11 @@ def attend_unfused(
     return drop(weights, dropout) @ _repeated(value, heads)
 
 
+def capped(cap: float, query: Float[Tensor, "B H T d"], key: Float[Tensor, "B H S d"]) -> Float[Tensor, "B H T S"]:
+    """A score function for `attend_unfused`: scaled dot products, softly kept within the cap (Gemma 2)."""
+    return torch.tanh(_scaled_dot(query, key) / cap) * cap
+
+
 def attend_in_blocks(
     query: Float[Tensor, "B H T d"],
     key: Float[Tensor, "B K T d"],
@@ -198,17 +203,23 @@ def bidirectional_mask(
     bias: Bias | None,
     documents: Int64[Tensor, "B T"] | None,
 ) -> AttentionMask:
-    """As `causal_mask`, but a query also attends to the tokens after it; the bias is the same on both sides."""
+    """As `causal_mask`, but a query also attends to the tokens after it; a bias that is not `two_sided` is the same on
+    both sides.
+    """
     if window is not None and window >= length:
         window = None
     if window is None and bias is None and documents is None:
         return AttentionMask()
     positions = torch.arange(length, device=device)
-    distances = (positions[:, None] - positions).abs()
+    signed = positions[:, None] - positions
+    distances = signed.abs()
     mask = (distances < (window or length))[None, None]
     if documents is not None:
         mask = mask & (documents[:, None, :, None] == documents[:, None, None, :])  # (B, 1, T, T)
-    return AttentionMask(mask if bias is None else bias(distances)[None].masked_fill(~mask, -torch.inf))
+    if bias is None:
+        return AttentionMask(mask)
+    biases = bias(signed if getattr(bias, "two_sided", False) else distances)
+    return AttentionMask(biases[None].masked_fill(~mask, -torch.inf))
 
 
 def cached_mask(
