@@ -12,7 +12,7 @@ Legend: L layers, H heads, T tokens, d width of a head, D width.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from chainrule.base.progress import Progress
+    from chainrule.neural.encoders.transformer import Attention
     from chainrule.neural.layers.attention import Part
     from chainrule.neural.network import Network
 
@@ -54,8 +55,7 @@ class Unit(NamedTuple):
 def units_of(model: object) -> list[list[Unit]]:
     """What can be removed of each layer: its heads, attention, feed-forward, layer. Raises SettingError."""
     encoder = _transformer_of(model)
-    heads = encoder.blocks[0].attention.heads
-    assert isinstance(heads, int)
+    heads = cast("Attention", encoder.blocks[0].attention).heads
     parts: list[int | Literal["attention", "feed-forward", "layer"]] = [
         *range(heads),
         "attention",
