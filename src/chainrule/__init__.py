@@ -32,6 +32,7 @@ _PUBLIC = {
     "api.showing.attend": ("AttentionMaps", "PictureAttention", "attend", "attend_picture"),
     "api.showing.draw": ("Drawing", "draw", "draw_sizes"),
     "api.showing.draw_trees": ("TreeDrawings", "draw_trees"),
+    "api.showing.effects": ("CausalEffects",),
     "api.showing.inspect": ("Inspection", "TextInspection", "inspect"),
     "api.texts.correct": ("TunedCorrection", "correct", "corrector", "measure_correction", "tune_correction"),
     "api.texts.data": ("data", "draw_pixels", "write_pixels"),

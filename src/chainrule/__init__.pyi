@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from chainrule.api.showing.draw import draw_sizes as draw_sizes
     from chainrule.api.showing.draw_trees import TreeDrawings as TreeDrawings
     from chainrule.api.showing.draw_trees import draw_trees as draw_trees
+    from chainrule.api.showing.effects import CausalEffects as CausalEffects
     from chainrule.api.showing.inspect import Inspection as Inspection
     from chainrule.api.showing.inspect import TextInspection as TextInspection
     from chainrule.api.showing.inspect import inspect as inspect

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float
 
     from chainrule.neural.config import TransformerConfig
+    from chainrule.neural.layers.attention import Edit, Part
     from chainrule.neural.layers.state import State
 
 
@@ -107,7 +108,10 @@ class Attention(nn.Module):
             heads = attend_unfused(partial(capped, self.cap), query, key, value, mask, dropout)
         else:
             heads = attend(query, key, value, mask, dropout)
-        return linear(heads.transpose(1, 2).flatten(2), self.out)  # (B, H, T, d) -> (B, T, D)
+        heads = heads.transpose(1, 2)  # (B, T, H, d)
+        if mask.edit is not None:
+            heads = mask.edit("heads", layer, heads)
+        return linear(heads.flatten(2), self.out)  # (B, T, H, d) -> (B, T, D)
 
     def _normed(self, query_key: Float[Tensor, "B T H+K d"]) -> Float[Tensor, "B T H+K d"]:
         """Queries and keys, normalised in each head, or all of either together."""
@@ -173,21 +177,28 @@ class Block(nn.Module):
             added = self.feed_forward(self.norms[1](x) if self.norms else x)
             return x + self._dropped(self.norms_after[1](added))
         normed = x if self.post else self.norms[0](x)
-        attended = self.attention(normed, mask, rotation, cache, layer)
+        attended = _edited("attention", layer, self.attention(normed, mask, rotation, cache, layer), mask)
         if self.parallel:
             beside = normed if self.post or len(self.norms) == 1 else self.norms[1](x)
-            x = x + self._dropped(attended + self.feed_forward(beside))
+            x = x + self._dropped(attended + self._fed(beside, mask, layer))
             return self.norms[0](x) if self.post else x
         x = x + self._dropped(attended)
         if self.post:
             x = self.norms[0](x)
-            return cast("Tensor", self.norms[1](x + self._dropped(self.feed_forward(x))))
-        return x + self._dropped(self.feed_forward(self.norms[1](x)))
+            return cast("Tensor", self.norms[1](x + self._dropped(self._fed(x, mask, layer))))
+        return x + self._dropped(self._fed(self.norms[1](x), mask, layer))
+
+    def _fed(self, x: Tensor, mask: AttentionMask, layer: int) -> Tensor:
+        return _edited("feed-forward", layer, self.feed_forward(x), mask)
 
     def _dropped(self, x: Tensor) -> Tensor:
         """What a sub-layer adds."""
         x = x if self.scale == 1 else x * self.scale
         return drop(x, self.dropout, self.training) if self.dropout else x
+
+
+def _edited(part: Part, layer: int, x: Tensor, mask: AttentionMask) -> Tensor:
+    return x if mask.edit is None else mask.edit(part, layer, x)
 
 
 class Transformer(nn.Module):
@@ -286,6 +297,11 @@ class Transformer(nn.Module):
         masks = [mask._replace(weights_out=maps) for mask in masks]
         self._through(x, positions, masks, None, is_long=self._turns(x.shape[1]))
         return maps
+
+    def read_edited(self, x: Float[Tensor, "B T D"], edit: Edit) -> Float[Tensor, "B T D"]:
+        """As a call for rows that are read from their beginning; the outputs of heads and layers go through `edit`."""
+        positions, masks = self._positions_and_masks(x, None)
+        return self._through(x, positions, [mask._replace(edit=edit) for mask in masks], None)
 
     def _read(self, x: Tensor, starts: Tensor | None) -> Tensor:
         positions, masks = self._positions_and_masks(x, starts)

@@ -19,7 +19,7 @@ prepared queries and keys.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -35,6 +35,10 @@ if TYPE_CHECKING:
 
     from chainrule.neural.config.seq2seq import ScoreName
 
+    Part = Literal["heads", "attention", "feed-forward"]
+    # What a part of a layer, counted from 0, computed, and what is read on with in its place: of heads (B, T, H, d),
+    # before their outputs are mixed; otherwise (B, T, D), what is added to the residual stream.
+    Edit = Callable[[Part, int, Tensor], Tensor]
     Bias = Callable[[Int64[Tensor, "T S"]], Float[Tensor, "H T S"]]  # of the distance from each key to each query
 
 
@@ -46,12 +50,14 @@ class AttentionMask(NamedTuple):
     block_length: `tensor` is the mask of one block of queries, over the keys of the block before and its own,
     (1, H or 1, block, 2 block); see `attend_in_blocks`.
     weights_out: a list to which attention appends its weights, (B, H, T, S).
+    edit: a function through which the outputs of heads and layers go.
     """
 
     tensor: Tensor | None = None
     causal: bool = False
     block_length: int | None = None
     weights_out: list[Tensor] | None = None
+    edit: Edit | None = None
 
 
 def attend(
