@@ -384,7 +384,7 @@ def attention_weights(
 ) -> Float[Tensor, "*B T S"]:
     """softmax(score) over the keys, of queries and keys as they are; exactly 0 where the mask is False.
 
-    score: what `build_score` makes, for (B, H, T, d) and (B, H, S, d), or the name of a score that has nothing to learn;
+    score: what `build_score` makes, for (B, H, T, d) and (B, H, S, d), or the name of a score with nothing to learn;
     `content` is one with b = sqrt(d), with which it begins. Raises SettingError for another name.
     """
     if not isinstance(score, str):
