@@ -221,19 +221,21 @@ def next_tokens(
         $ chainrule next lm/ "I visited San" --top 5
 
     </s> is the end of the line, <unk> all unknown tokens together. ￭ marks the
-    side on which a token touches its neighbour. · stands for a space, ¶ for the
-    end of a line and → for a tab; --json prints the characters themselves, as
-    --ban takes them.
+    side on which a token touches its neighbour, so ￭ton continues a word. · stands
+    for a space, ¶ for the end of a line and → for a tab; --json prints the
+    tokens themselves, as --ban takes them.
     """
     from chainrule.api.models.language_models import CausalModel
 
     with progress_bar() as progress:
-        pairs = open_model(model, tokenizer, markers, progress, kind=CausalModel).next(prompt, top)
+        opened = open_model(model, tokenizer, markers, progress, kind=CausalModel)
+        pairs = opened.next(prompt, top)
     if json:
         rows = [{"token": token, "prob": prob, "log_prob": math.log(prob)} for token, prob in pairs]
         print_json(rows)
     else:
-        table = [[show_whitespace(token), f"{prob:.6f}", f"{-math.log2(prob):.2f}"] for token, prob in pairs]
+        words = [show_whitespace(opened.tokenizer.as_word(token)) for token, _ in pairs]
+        table = [[word, f"{p:.6f}", f"{-math.log2(p):.2f}"] for word, (_, p) in zip(words, pairs, strict=True)]
         print(text_table(["token", "probability", "bits"], table))
 
 
