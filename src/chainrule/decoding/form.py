@@ -133,6 +133,15 @@ class Form:
         if not self.begin().mask().any():
             raise SettingError(f"no token of the vocabulary can begin a text that fits {name}; choose another form")
 
+    def after(self, tokens: Iterable[int]) -> FormState | None:
+        """The state after tokens of a text; None if it does not have the form."""
+        state = self.begin()
+        for token in tokens:
+            if not state.mask()[token]:
+                return None
+            state.add(token)
+        return state
+
     def begin(self) -> FormState:
         return FormState(self._tokens, self._matcher.deep_copy(), glued=self._glued)
 
