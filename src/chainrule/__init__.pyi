@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from chainrule.api.showing.draw import draw_sizes as draw_sizes
     from chainrule.api.showing.draw_trees import TreeDrawings as TreeDrawings
     from chainrule.api.showing.draw_trees import draw_trees as draw_trees
+    from chainrule.api.showing.effects import CausalEffects as CausalEffects
     from chainrule.api.showing.inspect import Inspection as Inspection
     from chainrule.api.showing.inspect import TextInspection as TextInspection
     from chainrule.api.showing.inspect import inspect as inspect
@@ -108,6 +109,8 @@ if TYPE_CHECKING:
     from chainrule.decoding.config import BeamConfig as BeamConfig
     from chainrule.decoding.config import Limits as Limits
     from chainrule.decoding.config import SamplingConfig as SamplingConfig
+    from chainrule.decoding.form import FormProbability as FormProbability
+    from chainrule.decoding.form import form_probability as form_probability
     from chainrule.errors import ChainruleError as ChainruleError
     from chainrule.errors import EstimationError as EstimationError
     from chainrule.errors import ModelFormatError as ModelFormatError

@@ -45,7 +45,7 @@ VERBS = {
     "caption": ("use.caption:caption", "Write captions of pictures."),
     "attend": ("look.draw:attend", "Draw where a network attends, or what it makes of each node of a tree."),
     "draw": ("look.draw:draw", "Draw the layers of a network, with their shapes and numbers of parameters."),
-    "inspect": ("look.draw:inspect", "Draw the inside of a recurrent network, or of one that reads pictures."),
+    "inspect": ("look.draw:inspect", "Draw the inside of a recurrent network, a Transformer, or one for pictures."),
     "compare": ("measure.compare:compare", "Compare models in one table."),
     "experiment": (
         "measure.experiment:experiment",

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float
 
     from chainrule.neural.config import TransformerConfig
+    from chainrule.neural.layers.attention import Part
     from chainrule.neural.layers.state import Cache
 
 
@@ -88,8 +89,11 @@ class Attention(nn.Module):
             heads = attend_unfused(partial(capped, self.cap), query, key, value, mask, dropout)
         else:
             heads = attend(query, key, value, mask, dropout)
-        heads = heads.transpose(1, 2).flatten(2)
-        return linear(heads if gate is None else heads * gate.sigmoid(), self.out)  # (B, H, T, d) -> (B, T, D)
+        heads = heads.transpose(1, 2)  # (B, T, H, d)
+        if mask.edit is not None:
+            heads = mask.edit("heads", layer, heads)
+        heads = heads.flatten(2)
+        return linear(heads if gate is None else heads * gate.sigmoid(), self.out)  # (B, T, H d) -> (B, T, D)
 
     def _normed(self, query_key: Float[Tensor, "B T H+K d"]) -> Float[Tensor, "B T H+K d"]:
         """Queries and keys, normalised in each head, or all of either together."""
@@ -156,23 +160,29 @@ class Block(nn.Module):
         """mask, rotation, cache, layer: as for `Attention`."""
         if self.norms_after:
             attended = self._mixed(self.norms[0](x) if self.norms else x, mask, rotation, cache, layer)
-            x = x + self._dropped(self.norms_after[0](attended.to(x.dtype)))
+            attended = _edited("attention", layer, self.norms_after[0](attended.to(x.dtype)), mask)
+            x = x + self._dropped(attended)
             assert self.feed_forward is not None
             added = self.feed_forward(self.norms[1](x) if self.norms else x)
-            return x + self._dropped(self.norms_after[1](added.to(x.dtype)))
+            added = _edited("feed-forward", layer, self.norms_after[1](added.to(x.dtype)), mask)
+            return x + self._dropped(added)
         normed = x if self.post else self.norms[0](x)
-        attended = self._mixed(normed, mask, rotation, cache, layer)
+        attended = _edited("attention", layer, self._mixed(normed, mask, rotation, cache, layer), mask)
         if self.feed_forward is None:
             return x + self._dropped(attended)
         if self.parallel:
             beside = normed if self.post or len(self.norms) == 1 else self.norms[1](x)
-            x = x + self._dropped(attended + self.feed_forward(beside))
+            x = x + self._dropped(attended + self._fed(beside, mask, layer))
             return self.norms[0](x) if self.post else x
         x = x + self._dropped(attended)
         if self.post:
             x = self.norms[0](x)
-            return cast("Tensor", self.norms[1](x + self._dropped(self.feed_forward(x))))
-        return x + self._dropped(self.feed_forward(self.norms[1](x)))
+            return cast("Tensor", self.norms[1](x + self._dropped(self._fed(x, mask, layer))))
+        return x + self._dropped(self._fed(self.norms[1](x), mask, layer))
+
+    def _fed(self, x: Tensor, mask: AttentionMask, layer: int) -> Tensor:
+        assert self.feed_forward is not None
+        return _edited("feed-forward", layer, self.feed_forward(x), mask)
 
     def _mixed(
         self, x: Tensor, mask: AttentionMask, rotation: Rotation | None, cache: Cache | None, layer: int
@@ -189,6 +199,10 @@ class Block(nn.Module):
         """What a sub-layer adds."""
         x = x if self.scale == 1 else x * self.scale
         return drop(x, self.dropout, self.training) if self.dropout else x
+
+
+def _edited(part: Part, layer: int, x: Tensor, mask: AttentionMask) -> Tensor:
+    return x if mask.edit is None else mask.edit(part, layer, x)
 
 
 def norm_of(config: TransformerConfig, width: int | None = None) -> nn.Module:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float
 
     from chainrule.neural.config import TransformerConfig
+    from chainrule.neural.layers.attention import Edit
     from chainrule.neural.layers.state import State
 
 
@@ -143,6 +144,11 @@ class Transformer(nn.Module):
         masks = [mask._replace(weights_out=maps) for mask in masks]
         self._through(x, positions, masks, None, is_long=self._turns(x.shape[1]))
         return maps
+
+    def read_edited(self, x: Float[Tensor, "B T D"], edit: Edit) -> Float[Tensor, "B T D"]:
+        """As a call for rows that are read from their beginning; the outputs of heads and layers go through `edit`."""
+        positions, masks = self._positions_and_masks(x, None)
+        return self._through(x, positions, [mask._replace(edit=edit) for mask in masks], None)
 
     def _read(self, x: Tensor, starts: Tensor | None) -> Tensor:
         positions, masks = self._positions_and_masks(x, starts)

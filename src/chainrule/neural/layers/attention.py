@@ -19,12 +19,13 @@ prepared queries and keys.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
+from chainrule.errors import SettingError
 from chainrule.neural.device import attends_in_bfloat16
 from chainrule.neural.layers.basic import drop
 
@@ -35,7 +36,14 @@ if TYPE_CHECKING:
 
     from chainrule.neural.config.seq2seq import ScoreName
 
+    Part = Literal["heads", "attention", "feed-forward"]
+    # What a part of a layer, counted from 0, computed, and what is read on with in its place: of heads (B, T, H, d),
+    # before their outputs are mixed; otherwise (B, T, D), what is added to the residual stream.
+    Edit = Callable[[Part, int, Tensor], Tensor]
     Bias = Callable[[Int64[Tensor, "T S"]], Float[Tensor, "H T S"]]  # of the distance from each key to each query
+
+
+_WITHOUT_MATRICES = ("dot", "scaled_dot", "content", "cosine")
 
 
 class AttentionMask(NamedTuple):
@@ -47,6 +55,7 @@ class AttentionMask(NamedTuple):
     (1, H or 1, block, 2 block); see `attend_in_blocks`.
     weights_out: a list to which attention appends its weights, (B, H, T, S).
     starts: (B, T), where rows begin anew, for what carries a state from token to token; None for nowhere.
+    edit: a function through which the outputs of heads and layers go.
     """
 
     tensor: Tensor | None = None
@@ -54,6 +63,7 @@ class AttentionMask(NamedTuple):
     block_length: int | None = None
     weights_out: list[Tensor] | None = None
     starts: Tensor | None = None
+    edit: Edit | None = None
 
 
 def attend(
@@ -386,19 +396,42 @@ def build_score(name: ScoreName, heads: int, width: int, longest: int) -> Produc
 
 
 def attention_weights(
+    score: Score | ScoreName,
+    query: Float[Tensor, "*B T d"],
+    key: Float[Tensor, "*B S d"],
+    mask: Bool[Tensor, "#B #H #T S"] | None = None,
+) -> Float[Tensor, "*B T S"]:
+    """softmax(score) over the keys, of queries and keys as they are; exactly 0 where the mask is False.
+
+    score: what `build_score` makes, for (B, H, T, d) and (B, H, S, d), or the name of a score with nothing to learn;
+    `content` is one with b = sqrt(d), with which it begins. Raises SettingError for another name.
+    """
+    if not isinstance(score, str):
+        return weights_of_prepared(score, score.query(query), score.key(key), mask)
+    if score not in _WITHOUT_MATRICES:
+        raise SettingError(
+            f"no score without matrices is called {score!r}; expected one of {', '.join(_WITHOUT_MATRICES)}, or the "
+            "module that build_score makes"
+        )
+    product = Product(score, 1, query.shape[-1]).requires_grad_(False).to(query)
+    weights = weights_of_prepared(product, product.query(query), product.key(key), mask)
+    return weights.view(*query.shape[:-1], key.shape[-2])
+
+
+def weights_of_prepared(
     score: Score,
     query: Float[Tensor, "B H T e"],
     key: Float[Tensor, "B H S e"],
     mask: Bool[Tensor, "#B #H #T S"] | None,
 ) -> Float[Tensor, "B H T S"]:
-    """softmax(score) over the keys; exactly 0 where the mask is False. query, key: prepared by `score`."""
+    """As `attention_weights`, of what `score.query` and `score.key` return, which callers keep."""
     scores = score(query, key)
     if mask is not None:
         scores = scores.masked_fill(~mask, -torch.inf)
     return scores.softmax(-1)
 
 
-def attend_by_score(
+def attend_prepared(
     score: Score,
     query: Float[Tensor, "B H T e"],
     key: Float[Tensor, "B H S e"],
@@ -409,4 +442,16 @@ def attend_by_score(
     """softmax(score) V, by the fused kernel if the score is a dot product. query, key: prepared by `score`."""
     if score.is_product:
         return attend_fused(query, key, value, mask, dropout, scale=1.0)
-    return drop(attention_weights(score, query, key, mask), dropout) @ value
+    return drop(weights_of_prepared(score, query, key, mask), dropout) @ value
+
+
+def attend_by_score(
+    score: Score,
+    query: Float[Tensor, "B H T d"],
+    key: Float[Tensor, "B H S d"],
+    value: Float[Tensor, "B H S v"],
+    mask: Bool[Tensor, "#B #H #T S"] | None,
+    dropout: float = 0.0,
+) -> Float[Tensor, "B H T v"]:
+    """softmax(score) V, of queries and keys as they are."""
+    return attend_prepared(score, score.query(query), score.key(key), value, mask, dropout)
