@@ -138,6 +138,8 @@ def write_gguf(path: Path, model: Any, tokenizer: Tokenizer, **changes: Any) -> 
         writer.add_token_merges([" ".join(merge) for merge in merges])
     writer.add_bos_token_id(1)
     writer.add_eos_token_id(0)
+    if "turn_end" in changes:
+        writer.add_eot_token_id(changes["turn_end"])
     with TemporaryDirectory() as folder:
         model.save_pretrained(folder)  # which names tensors as files do
         weights = load_file(f"{folder}/model.safetensors")
