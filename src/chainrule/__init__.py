@@ -17,6 +17,7 @@ _moved.install()
 
 # The public names of each module below chainrule; type checkers and editors read them in `__init__.pyi`.
 _PUBLIC = {
+    "api.distribution": ("verify_distribution",),
     "api.editing.convert": ("convert", "convert_vectors"),
     "api.editing.mix": ("merge", "mix"),
     "api.editing.prune": ("prune_by_entropy", "prune_to_text", "prune_to_vocabulary"),

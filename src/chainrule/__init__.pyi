@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 # All of a stub is for type checkers. Saying so makes mypy resolve these imports last, which a circle needs: the modules
 # import this package in turn.
 if TYPE_CHECKING:
+    from chainrule.api.distribution import verify_distribution as verify_distribution
     from chainrule.api.editing.convert import convert as convert
     from chainrule.api.editing.convert import convert_vectors as convert_vectors
     from chainrule.api.editing.mix import merge as merge
