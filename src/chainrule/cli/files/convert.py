@@ -205,7 +205,7 @@ def verify(
 def _verify_distribution(
     path: Path | None, text: Path | None, contexts: int, seed: int, server: ServerOptions, *, json: bool
 ) -> None:
-    from chainrule.api.distribution import verify_distribution
+    from chainrule.api.models.distribution import verify_distribution
     from chainrule.api.models.language_models import CausalModel
 
     client = server.client(path)
