@@ -54,6 +54,7 @@ class AttentionMask(NamedTuple):
     block_length: `tensor` is the mask of one block of queries, over the keys of the block before and its own,
     (1, H or 1, block, 2 block); see `attend_in_blocks`.
     weights_out: a list to which attention appends its weights, (B, H, T, S).
+    starts: (B, T), where rows begin anew, for what carries a state from token to token; None for nowhere.
     edit: a function through which the outputs of heads and layers go.
     """
 
@@ -61,6 +62,7 @@ class AttentionMask(NamedTuple):
     causal: bool = False
     block_length: int | None = None
     weights_out: list[Tensor] | None = None
+    starts: Tensor | None = None
     edit: Edit | None = None
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from chainrule.neural.config.transformer import TransformerConfig
-from chainrule.neural.encoders.transformer import Attention, norm_of
+from chainrule.neural.encoders.blocks import Attention, norm_of
 from chainrule.neural.layers.attention import AttentionMask, cached_mask, causal_mask
 from chainrule.neural.layers.basic import FeedForward, drop
 from chainrule.neural.layers.cross_attention import CrossAttention
