@@ -27,6 +27,9 @@ Name = Literal[
     "projections",
     "dilution",
     "lookups",
+    "nonlinearity",
+    "places",
+    "nesting",
     "extrapolation",
     "scaling",
 ]
@@ -52,6 +55,9 @@ HOMES: dict[Name, str] = {
     "projections": "attention_weights",
     "dilution": "attention_weights",
     "lookups": "attention_weights",
+    "nonlinearity": "capacity",
+    "places": "capacity",
+    "nesting": "capacity",
     "extrapolation": "positions",
     "scaling": "data",
 }
