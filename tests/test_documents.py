@@ -35,7 +35,8 @@ QUICKLY = {
     r"(--width \d+ )?(--batch \d+ )?--minutes 1\b(?!\.)": "--steps 2 --batch 2 --compile no --width 16",
     r"(chainrule data (?!text)[a-z-]+ -o \S+)$": r"\1 --examples 20",
     r"--examples 300": "--examples 20",
-    r"--epochs (3|5|10|20|30)$": "--epochs 1",
+    r"--epochs (3|5|8|10|20|30)$": "--epochs 1",
+    r"--steps \d*00\b": "--steps 2",
     r"^(chainrule train recurrent (?!.*--width).* --steps) 5$": r"\1 2 --batch 2 --compile no --width 16",
     r"--minutes 0.005": "--minutes 0.001",
 }

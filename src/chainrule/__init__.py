@@ -74,6 +74,7 @@ _PUBLIC = {
     "comparison.smoothings": ("SmoothingTable",),
     "comparison.supervised": ("LabelComparison", "PairComparison", "compare_labels", "compare_pairs"),
     "decoding.config": ("BeamConfig", "Limits", "SamplingConfig"),
+    "decoding.form": ("FormProbability", "form_probability"),
     "errors": ("ChainruleError", "EstimationError", "ModelFormatError", "OutputError", "SettingError", "TextError"),
     "evaluation.classification": ("Classification",),
     "evaluation.comparison": ("Comparison",),

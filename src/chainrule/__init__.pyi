@@ -109,6 +109,8 @@ if TYPE_CHECKING:
     from chainrule.decoding.config import BeamConfig as BeamConfig
     from chainrule.decoding.config import Limits as Limits
     from chainrule.decoding.config import SamplingConfig as SamplingConfig
+    from chainrule.decoding.form import FormProbability as FormProbability
+    from chainrule.decoding.form import form_probability as form_probability
     from chainrule.errors import ChainruleError as ChainruleError
     from chainrule.errors import EstimationError as EstimationError
     from chainrule.errors import ModelFormatError as ModelFormatError

@@ -94,13 +94,26 @@ def test_the_numbers_of_a_transformer_add_up(name: str) -> None:
     assert 0 <= block - in_block <= 4 * config.width  # type: ignore[attr-defined]
 
 
-def test_an_unrolled_network_has_a_column_for_each_step_and_a_cell() -> None:
+def test_a_recurrent_network_has_three_views_a_loop_a_column_for_each_step_and_a_cell() -> None:
+    """The loop was missing."""
     diagram, _ = drawn("lstm")
     texts = [box.text for box in diagram.boxes]
-    assert texts.count("LSTM 1") == texts.count("LSTM 2") == 4
+    assert texts.count("LSTM 1") == texts.count("LSTM 2") == 1 + 4
+    for name in ("LSTM 1", "LSTM 2"):
+        box = next(box for box in diagram.boxes if box.text == name)
+        loops = [
+            points
+            for points in diagram.arrows
+            if (points[0], points[-1]) == ((box.left + box.width, box.centre), (box.left, box.centre))
+        ]
+        assert len(loops) == 1
+        assert max(x for x, _ in loops[0]) > box.left + box.width
+        assert min(x for x, _ in loops[0]) < box.left
+        assert min(y for _, y in loops[0]) < box.top
+    assert diagram.frames[0].label == "as a loop"
     assert {"f: sigmoid", "i: sigmoid", "g: tanh", "o: sigmoid"} <= set(texts)
-    assert [frame.label for frame in diagram.frames][1] == "a cell: LSTM"
-    assert drawn("lstmn")[0].frames[1].label == "a cell: LSTM; h and c are averages of its last 8 by attention"
+    assert [frame.label for frame in diagram.frames][2] == "a cell: LSTM"
+    assert drawn("lstmn")[0].frames[2].label == "a cell: LSTM; h and c are averages of its last 8 by attention"
 
 
 def test_what_a_network_lacks_is_not_drawn() -> None:

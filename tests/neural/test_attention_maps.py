@@ -75,7 +75,7 @@ def test_self_attention_by_another_score_is_its_formula(name: str) -> None:
     query, key, _ = block.attention.query_key_value(x).unflatten(-1, (3, 4, 4)).transpose(1, 3).unbind(2)
     score = block.attention.score
     causal = torch.ones(5, 5, dtype=torch.bool).tril()
-    expected = attention_weights(score, score.query(query), score.key(key), causal)[0]
+    expected = attention_weights(score, query, key, causal)[0]
     np.testing.assert_allclose(found.weights, expected.numpy(), atol=1e-5)
 
 

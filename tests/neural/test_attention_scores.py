@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from chainrule.errors import SettingError
 from chainrule.neural.layers.attention import Product, attend_by_score, attention_weights, build_score
 from chainrule.neural.layers.cross_attention import CrossAttention, Source, WeightLists
 
@@ -70,13 +71,38 @@ def test_fused_and_plain_attention_agree(name: str, masked: str) -> None:
         "padding": (torch.arange(S) < torch.tensor([[3], [5]]))[:, None, None],
         "causal": torch.ones(S, S, dtype=torch.bool).tril()[None, None],
     }[masked]
-    query, key = score.query(query), score.key(key)
     weights = attention_weights(score, query, key, mask)
     torch.testing.assert_close(weights.sum(-1), torch.ones(B, H, S))
     if mask is not None:
         assert (weights[~mask.expand_as(weights)] == 0).all()
     found = attend_by_score(score, query, key, value, mask)
     torch.testing.assert_close(found, weights @ value, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@torch.no_grad()
+def test_weights_are_the_softmax_of_the_formula_for_vectors_as_they_are(name: str) -> None:
+    """They took vectors as if `score` had prepared them: with raw ones, the scale, b and the cosine were forgotten."""
+    score = scored(name)
+    query, key = torch.randn(B, H, T, D), torch.randn(B, H, S, D)
+    for weights in (attention_weights(score, query, key), attend_by_score(score, query, key, torch.eye(S), None)):
+        for b in range(B):
+            for head in range(H):
+                for t in range(T):
+                    scores = [formula(name, score, head, j, query[b, head, t], key[b, head, j]) for j in range(S)]
+                    torch.testing.assert_close(weights[b, head, t], torch.stack(scores).softmax(0))
+
+
+@pytest.mark.parametrize("leading", [(), (2,), (2, 3)])
+def test_a_score_without_matrices_goes_by_its_name(leading: tuple[int, ...]) -> None:
+    query, key = torch.randn(*leading, T, 16), torch.randn(*leading, S, 16)
+    product = query @ key.mT
+    cosine = product / query.norm(dim=-1, keepdim=True) / key.norm(dim=-1)[..., None, :]
+    for name, scores in {"dot": product, "scaled_dot": product / 4, "cosine": cosine, "content": 4 * cosine}.items():
+        torch.testing.assert_close(attention_weights(name, query, key), scores.softmax(-1))
+    for name in ("additive", "general", "location", "dotted"):
+        with pytest.raises(SettingError, match=f"'{name}'; expected one of dot, scaled_dot, content, cosine, or"):
+            attention_weights(name, query, key)
 
 
 def rows(*numbers: list[float]) -> torch.Tensor:
@@ -116,9 +142,9 @@ def test_worked_example_of_scaled_dot_products() -> None:
     mask = torch.ones(4, 4, dtype=torch.bool).tril()[None, None]
     score = Product("scaled_dot", 1, 8)
     scores = query @ key.mT / math.sqrt(8) + torch.where(mask, 0.0, -torch.inf)
-    found = attend_by_score(score, score.query(query), score.key(key), value, mask)
+    found = attend_by_score(score, query, key, value, mask)
     torch.testing.assert_close(found, scores.softmax(-1) @ value)
-    assert (attention_weights(score, score.query(query), score.key(key), mask)[~mask] == 0).all()
+    assert (attention_weights(score, query, key, mask)[~mask] == 0).all()
 
 
 @torch.no_grad()

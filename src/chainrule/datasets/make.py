@@ -37,8 +37,7 @@ class File(NamedTuple):
 def make_data(name: Name, examples: int | None = None, seed: int = 0) -> list[File]:
     """The files of a data set. examples: how many to train on; by default as many as the set usually has.
 
-    The text is Python's own documentation, whole, so that it takes neither number nor seed. Raises SettingError, and
-    TextError where this Python has no documentation.
+    The text is Python's own documentation, whole, so that it takes neither number nor seed. Raises SettingError.
     """
     if name not in DATASETS:
         raise SettingError(f"there is no data set {name!r}; expected one of {', '.join(DATASETS)}")

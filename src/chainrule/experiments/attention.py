@@ -272,7 +272,7 @@ def _right_without(
     return np.asarray(np.mean(right, 0))
 
 
-def _told(what: str, on: str, weights: Mapping[str, float], right: Sequence[float], tested: int) -> str:
+def _told(what: str, on: str, weights: Mapping[str, float], right: Float64[ndarray, " cases"], tested: int) -> str:
     """What a head looks at most, and how much is right with it, without it, and without the head that matters most."""
     names = list(weights)
     looks, share = max(weights.items(), key=lambda item: item[1])

@@ -212,7 +212,7 @@ def explained_share(heads: int, asked: int, *, words: int, steps: int, seed: int
     for _ in range(steps):
         places, values, targets = draw(128)
         optimiser.zero_grad()
-        F.mse_loss(predict(places, values), targets).backward()
+        F.mse_loss(predict(places, values), targets).backward()  # type: ignore[no-untyped-call]
         optimiser.step()
     with torch.inference_mode():
         places, values, targets = draw(4000)

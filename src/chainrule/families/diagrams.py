@@ -94,11 +94,20 @@ def _side_by_side(
 
 
 def draw_recurrent(name: str, config: RecurrentConfig, shapes: Shapes) -> Diagram:
-    """Unrolled over a few steps, and one cell beside it."""
+    """Three views: as a loop, unrolled over a few steps, and one cell."""
     diagram = _titled(name, _kind(config), shapes)
     size, _ = shapes["embedding.weight"]
     across, wide = 150.0, 104.0
     cell = {"rnn_tanh": "tanh", "rnn_relu": "ReLU"}.get(config.cell, config.cell.upper())
+    token = diagram.box(-2 * across, 0, "w", "", width=wide, kind="pruned")
+    below = _above(diagram, token, "vector", f"{config.input_width}", width=wide)
+    for layer in range(config.layers):
+        below = _above(diagram, below, f"{cell} {layer + 1}", f"state {config.width}", width=wide)
+        _loop(diagram, below)
+    output = _above(diagram, below, "softmax", f"V {size:,}", width=wide, kind="best")
+    _above(diagram, output, "P(next word | ...)", "", width=wide + 40, kind="finished")
+    diagram.frame(0, "as a loop", 30)
+    unrolled = len(diagram.boxes)
     for step in range(STEPS):
         left = step * across
         token = diagram.box(left, 0, f"w{step + 1}", "", width=wide, kind="pruned")
@@ -111,12 +120,19 @@ def draw_recurrent(name: str, config: RecurrentConfig, shapes: Shapes) -> Diagra
         output = _above(diagram, below, "softmax", f"V {size:,}", width=wide, kind="best")
         _above(diagram, output, f"P(w{step + 2} | ...)", "", width=wide, kind="finished")
     layers = "; ".join(f"layer {i + 1}{_each(shapes, f'encoder.layers.{i}.')}" for i in range(config.layers))
-    diagram.frame(0, f"the same weights at each step: {layers}", 18)
+    diagram.frame(unrolled, f"the same weights at each step: {layers}", 18)
     first = len(diagram.boxes)
     _cell(diagram, STEPS * across + 90, config)
     past = f"; h and c are averages of its last {config.intra_attention} by attention" if config.intra_attention else ""
     diagram.frame(first, f"a cell: {cell}{past}", 18)
     return diagram
+
+
+def _loop(diagram: Diagram, box: Box) -> None:
+    """An arrow from a box around it and back: its state goes into its next step."""
+    right, left, above = box.left + box.width, box.left, box.top - 12
+    around = ((right, box.centre), (right + 18, box.centre), (right + 18, above), (left - 18, above))
+    diagram.arrow(*around, (left - 18, box.centre), (left, box.centre))
 
 
 def _cell(diagram: Diagram, left: float, config: RecurrentConfig) -> None:

@@ -64,6 +64,7 @@ _AT_ONCE = 256  # texts
 _PIECE_BYTES = 1 << 14
 RATE_OF_CHARACTERS, RATE_OF_GRAMMAR = 0.02, 0.015
 _RATE_OF_LEARNERS = 0.03  # the least share of wrong words where grammar is corrected, too
+_KEPT = 2.0  # nats by which a word of the user's own is likelier than the model's rarest
 _EXPECTED_RATE = 0.2  # of wrong words, while their share is estimated
 
 
@@ -96,7 +97,7 @@ def build_corrector(model: Model, options: CorrectOptions, texts: Sequence[str] 
             "take one that continues texts, such as an n-gram model, and this one as rescore_by"
         )
     options = options.resolved()
-    words = word_index(model, options.lexicon)
+    words = word_index(model, options.lexicon, options.correction().keep)
     estimated = None
     if options.rate is None and any(texts) and not (isinstance(options.channel, str) and options.channel in CONFUSIONS):
         expected = _error_model(options.channel, _EXPECTED_RATE)
@@ -221,12 +222,18 @@ def _error_model(channel: ReadyChannel | Channel | PathLike[str], rate: float | 
     return WordErrorModel(learned, RATE_OF_WORDS if rate is None else rate, by_length=channel == ENGLISH)
 
 
-def word_index(model: Model, lexicon: Mapping[str, float] | WordIndex | str | PathLike[str] | None = None) -> WordIndex:
-    """The correct words: those of a lexicon or, without one, of the model's vocabulary. A Lexicon is used unchanged.
+def word_index(
+    model: Model, lexicon: Mapping[str, float] | WordIndex | str | PathLike[str] | None = None, keep: Sequence[str] = ()
+) -> WordIndex:
+    """The correct words: those of a lexicon or, without one, of the model's vocabulary. A WordIndex is used unchanged.
 
-    Raises SettingError, TextError.
+    keep: further ones, each as frequent as a word that was seen a few times. Raises SettingError, TextError.
     """
-    return lexicon if isinstance(lexicon, WordIndex) else WordIndex(_log_priors(model, lexicon))
+    if isinstance(lexicon, WordIndex):
+        return lexicon
+    priors = _log_priors(model, lexicon)
+    least = min(priors.values(), default=0.0)
+    return WordIndex({**dict.fromkeys(keep, least + _KEPT), **priors})
 
 
 def _log_priors(model: Model, lexicon: Mapping[str, float] | str | PathLike[str] | None) -> dict[str, float]:
@@ -332,7 +339,7 @@ def _tuned(
     default_rate = RATE_OF_CHARACTERS if is_of_characters else RATE_OF_WORDS
     fixed: dict[str, Any] = {
         **_loaded(options.learned, options.rescore_by),
-        "lexicon": word_index(model, options.lexicon),
+        "lexicon": word_index(model, options.lexicon, base.keep),
         "grammar": options.grammar,
         "inflections": options.inflections,
         "channel": channel if is_ready_made else channel_of(channel, RATE_OF_CHARACTERS),

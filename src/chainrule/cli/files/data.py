@@ -45,8 +45,9 @@ _NEXT: dict[str, str] = {
     "labels": "chainrule train classifier {0}/train.tsv -o opinions/ --network lstm --epochs 10 --test {0}/test.tsv",
     "trees": "chainrule train classifier {0}/train.txt -o phrases/ --network tree --unit node",
     "pictures": "chainrule train classifier {0}/train -o network/ --network lenet --test {0}/test",
-    "captions": "chainrule train caption --pictures {0}/train.jsonl -o captioner/ --encoder resnet --minutes 2 "
-    "--encoder-size 32 96 --encoder-stem large --encoder-blocks 1 1 --encoder-width 16 --width 64",
+    "captions": "chainrule train classifier {0}/train.jsonl --unit box -o detector/ --network resnet --size 32 96 "
+    "--stem large --blocks 1 1 --width 16 --epochs 8, and train caption --pictures {0}/train.jsonl --encoder detector/ "
+    "-o captioner/ --width 64 --batch 32 --optimiser adamw --learning-rate 0.01 --steps 1000",
     "minimal-pairs": "chainrule train ngram {0}/train.txt -o lm/, and evaluate lm/ --minimal-pairs {0}/pairs.jsonl",
     "conversations": "chainrule train seq2seq --pairs {0}/train.jsonl -o talk/ --encoder lstm --decoder lstm "
     "--score dot --minutes 5, and chat talk/",
@@ -82,8 +83,7 @@ def data(
     dates: dates as people write them, with their ISO form.
     conversations: a name and a town are told, and asked for later.
 
-    The same seed gives the same files on every machine; only the text differs
-    between versions of Python.
+    The same seed gives the same files on every machine.
     """
     from chainrule.api.texts.data import data as write_data
 

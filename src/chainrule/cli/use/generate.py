@@ -122,10 +122,24 @@ def _sample(
         for text in texts:
             _print(text, json=json)
         is_continued = any(text.tokens for text in texts)
+        if limits.has_form:
+            _note_form(texts, config, limits)
     if prompt and number and limits.max_tokens and not is_continued:
         note(_why_no_continuation(model))
     if seed is None and config.temperature:  # without, nothing is drawn
         note(f"--seed {drawn} gives {'this text' if number == 1 else 'these texts'} again")
+
+
+def _note_form(texts: list[Text], config: SamplingConfig, limits: Limits) -> None:
+    """Says which texts are cut, and how likely the form is."""
+    from chainrule.decoding.form import form_probability
+
+    if cut := sum(text.ending == "length" for text in texts):
+        note(f"{cut} of {len(texts)} texts reached --max-tokens {limits.max_tokens} before the form's end; raise it")
+    is_the_models = config == SamplingConfig() and limits.is_only_form
+    if is_the_models and len(texts) > 1:
+        value, error, _ = form_probability(texts)
+        note(f"without the form, a text has it with probability {value:.2g} (standard error {error:.1g})")
 
 
 def _search(
@@ -150,6 +164,8 @@ def _search(
             model.beam_tree(prompt, config, limits).save(tree, overwrite=overwrite)
     for text in result.texts:
         _print(text, json=json, scored=True)
+    if result.is_proven:
+        note(f"no other text of at most {limits.max_tokens} tokens is likelier: the beam lost none that could be")
     if prompt and limits.max_tokens and result.texts and not result.texts[0].tokens:
         note(_why_no_continuation(model))
     if len(result.texts) < config.best:
@@ -161,6 +177,8 @@ def _print(text: Text, *, json: bool, scored: bool = False) -> None:
         row: dict[str, Any] = {"text": text.text, "log_prob": finite(text.log_prob)}
         if scored:
             row["score"] = finite(text.score)
+        if text.log_mass is not None:
+            row["log_mass"] = finite(text.log_mass)
         print_json({**row, "ending": text.ending, "tokens": text.tokens})
     elif scored:
         print(f"{text.score:.4f}\t{printable(text.text)}")
@@ -203,19 +221,21 @@ def next_tokens(
         $ chainrule next lm/ "I visited San" --top 5
 
     </s> is the end of the line, <unk> all unknown tokens together. ￭ marks the
-    side on which a token touches its neighbour. · stands for a space, ¶ for the
-    end of a line and → for a tab; --json prints the characters themselves, as
-    --ban takes them.
+    side on which a token touches its neighbour, so ￭ton continues a word. · stands
+    for a space, ¶ for the end of a line and → for a tab; --json prints the
+    tokens themselves, as --ban takes them.
     """
     from chainrule.api.models.language_models import CausalModel
 
     with progress_bar() as progress:
-        pairs = open_model(model, tokenizer, markers, progress, kind=CausalModel).next(prompt, top)
+        opened = open_model(model, tokenizer, markers, progress, kind=CausalModel)
+        pairs = opened.next(prompt, top)
     if json:
         rows = [{"token": token, "prob": prob, "log_prob": math.log(prob)} for token, prob in pairs]
         print_json(rows)
     else:
-        table = [[show_whitespace(token), f"{prob:.6f}", f"{-math.log2(prob):.2f}"] for token, prob in pairs]
+        words = [show_whitespace(opened.tokenizer.as_word(token)) for token, _ in pairs]
+        table = [[word, f"{p:.6f}", f"{-math.log2(p):.2f}"] for word, (_, p) in zip(words, pairs, strict=True)]
         print(text_table(["token", "probability", "bits"], table))
 
 

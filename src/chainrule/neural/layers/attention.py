@@ -25,6 +25,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
+from chainrule.errors import SettingError
 from chainrule.neural.device import attends_in_bfloat16
 from chainrule.neural.layers.basic import drop
 
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
     # before their outputs are mixed; otherwise (B, T, D), what is added to the residual stream.
     Edit = Callable[[Part, int, Tensor], Tensor]
     Bias = Callable[[Int64[Tensor, "T S"]], Float[Tensor, "H T S"]]  # of the distance from each key to each query
+
+
+_WITHOUT_MATRICES = ("dot", "scaled_dot", "content", "cosine")
 
 
 class AttentionMask(NamedTuple):
@@ -133,6 +137,11 @@ def attend_unfused(
     return drop(weights, dropout) @ _repeated(value, heads)
 
 
+def capped(cap: float, query: Float[Tensor, "B H T d"], key: Float[Tensor, "B H S d"]) -> Float[Tensor, "B H T S"]:
+    """A score function for `attend_unfused`: scaled dot products, softly kept within the cap (Gemma 2)."""
+    return torch.tanh(_scaled_dot(query, key) / cap) * cap
+
+
 def attend_in_blocks(
     query: Float[Tensor, "B H T d"],
     key: Float[Tensor, "B K T d"],
@@ -204,17 +213,23 @@ def bidirectional_mask(
     bias: Bias | None,
     documents: Int64[Tensor, "B T"] | None,
 ) -> AttentionMask:
-    """As `causal_mask`, but a query also attends to the tokens after it; the bias is the same on both sides."""
+    """As `causal_mask`, but a query also attends to the tokens after it; a bias that is not `two_sided` is the same on
+    both sides.
+    """
     if window is not None and window >= length:
         window = None
     if window is None and bias is None and documents is None:
         return AttentionMask()
     positions = torch.arange(length, device=device)
-    distances = (positions[:, None] - positions).abs()
+    signed = positions[:, None] - positions
+    distances = signed.abs()
     mask = (distances < (window or length))[None, None]
     if documents is not None:
         mask = mask & (documents[:, None, :, None] == documents[:, None, None, :])  # (B, 1, T, T)
-    return AttentionMask(mask if bias is None else bias(distances)[None].masked_fill(~mask, -torch.inf))
+    if bias is None:
+        return AttentionMask(mask)
+    biases = bias(signed if getattr(bias, "two_sided", False) else distances)
+    return AttentionMask(biases[None].masked_fill(~mask, -torch.inf))
 
 
 def cached_mask(
@@ -379,19 +394,42 @@ def build_score(name: ScoreName, heads: int, width: int, longest: int) -> Produc
 
 
 def attention_weights(
+    score: Score | ScoreName,
+    query: Float[Tensor, "*B T d"],
+    key: Float[Tensor, "*B S d"],
+    mask: Bool[Tensor, "#B #H #T S"] | None = None,
+) -> Float[Tensor, "*B T S"]:
+    """softmax(score) over the keys, of queries and keys as they are; exactly 0 where the mask is False.
+
+    score: what `build_score` makes, for (B, H, T, d) and (B, H, S, d), or the name of a score with nothing to learn;
+    `content` is one with b = sqrt(d), with which it begins. Raises SettingError for another name.
+    """
+    if not isinstance(score, str):
+        return weights_of_prepared(score, score.query(query), score.key(key), mask)
+    if score not in _WITHOUT_MATRICES:
+        raise SettingError(
+            f"no score without matrices is called {score!r}; expected one of {', '.join(_WITHOUT_MATRICES)}, or the "
+            "module that build_score makes"
+        )
+    product = Product(score, 1, query.shape[-1]).requires_grad_(False).to(query)
+    weights = weights_of_prepared(product, product.query(query), product.key(key), mask)
+    return weights.view(*query.shape[:-1], key.shape[-2])
+
+
+def weights_of_prepared(
     score: Score,
     query: Float[Tensor, "B H T e"],
     key: Float[Tensor, "B H S e"],
     mask: Bool[Tensor, "#B #H #T S"] | None,
 ) -> Float[Tensor, "B H T S"]:
-    """softmax(score) over the keys; exactly 0 where the mask is False. query, key: prepared by `score`."""
+    """As `attention_weights`, of what `score.query` and `score.key` return, which callers keep."""
     scores = score(query, key)
     if mask is not None:
         scores = scores.masked_fill(~mask, -torch.inf)
     return scores.softmax(-1)
 
 
-def attend_by_score(
+def attend_prepared(
     score: Score,
     query: Float[Tensor, "B H T e"],
     key: Float[Tensor, "B H S e"],
@@ -402,4 +440,16 @@ def attend_by_score(
     """softmax(score) V, by the fused kernel if the score is a dot product. query, key: prepared by `score`."""
     if score.is_product:
         return attend_fused(query, key, value, mask, dropout, scale=1.0)
-    return drop(attention_weights(score, query, key, mask), dropout) @ value
+    return drop(weights_of_prepared(score, query, key, mask), dropout) @ value
+
+
+def attend_by_score(
+    score: Score,
+    query: Float[Tensor, "B H T d"],
+    key: Float[Tensor, "B H S d"],
+    value: Float[Tensor, "B H S v"],
+    mask: Bool[Tensor, "#B #H #T S"] | None,
+    dropout: float = 0.0,
+) -> Float[Tensor, "B H T v"]:
+    """softmax(score) V, of queries and keys as they are."""
+    return attend_prepared(score, score.query(query), score.key(key), value, mask, dropout)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from chainrule.neural.layers.attention import attend_by_score, attention_weights, build_score
+from chainrule.neural.layers.attention import attend_prepared, build_score, weights_of_prepared
 from chainrule.neural.layers.matrix_products import linear
 
 if TYPE_CHECKING:
@@ -151,10 +151,10 @@ class CrossAttention(nn.Module):
         query = linear(x, self.query).view(*x.shape[:2], self.heads, -1).transpose(1, 2)  # (B, H, T, d)
         query = source.grouped(self.score.query(query))
         if source.weights_out is not None:
-            weights = attention_weights(self.score, query, keys, source.mask)
+            weights = weights_of_prepared(self.score, query, keys, source.mask)
             source.weights_out.source.append(source.of_rows(weights, times))
         dropout = self.dropout if self.training else 0.0
-        attended = attend_by_score(self.score, query, keys, values, source.mask, dropout)
+        attended = attend_prepared(self.score, query, keys, values, source.mask, dropout)
         return linear(source.of_rows(attended, times).transpose(1, 2).flatten(2), self.out)
 
 
@@ -202,12 +202,12 @@ class SingleHeadAttention(nn.Module):
         query = source.grouped(self.score.query(x[:, None]))  # (M, 1, G T, d)
         if self.kind == "soft" and source.weights_out is None:
             dropout = self.dropout if self.training else 0.0
-            attended = attend_by_score(self.score, query, keys, values, source.mask, dropout)
+            attended = attend_prepared(self.score, query, keys, values, source.mask, dropout)
             return _without_choice(source.of_rows(attended, times)[:, 0])
         mask, gaussian = source.mask, None
         if self.kind == "local":
             mask, gaussian = self._window(source.grouped(self._centers(x, positions, source)), source)
-        weights = attention_weights(self.score, query, keys, mask)
+        weights = weights_of_prepared(self.score, query, keys, mask)
         if gaussian is not None:
             weights = weights * gaussian
         if source.weights_out is not None:

@@ -15,8 +15,8 @@ from chainrule.base.threads import map_in_order
 from chainrule.errors import OutputError, SettingError
 from chainrule.protocol import BEGIN, END
 from chainrule.text.corpus.block import LINE_FEED, NEVER_IN_UTF8, byte_array
-from chainrule.text.tokenization.splitters import AS_IT_IS, Normaliser, Splitter, splitter_named
-from chainrule.text.tokenization.vocabulary import DROPPED, Encoded, MarkerError, Markers, Vocabulary
+from chainrule.text.tokenization.splitters import AS_IT_IS, JOINER, Normaliser, Splitter, splitter_named
+from chainrule.text.tokenization.vocabulary import DROPPED, MARKER_TOKENS, Encoded, MarkerError, Markers, Vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -116,6 +116,17 @@ class Tokenizer:
     def _shown(self, token: int) -> str:
         alone = "" if token <= END else self.decode([token])
         return alone if alone.strip() and "\ufffd" not in alone else self.vocabulary.token(token)
+
+    def as_word(self, token: str) -> str:
+        """A piece of a word as the word tokenizer would show it: without its sign for a space, or with ￭ where it
+        continues a word. Other tokens, and pieces that are no text by themselves, stay as they are.
+        """
+        if self.splitter.definition is None or token in MARKER_TOKENS:
+            return token
+        added = self.restore(f"x {token}\n".encode()).decode("utf-8", "replace")[1:].removesuffix("\n")
+        if not added.strip() or "\ufffd" in added:
+            return token
+        return added[1:] if added.startswith(" ") else JOINER + added
 
     def restore(self, tokens: bytes) -> bytes:
         """The normalised text of tokens, which are separated by spaces, with a newline after each document."""
