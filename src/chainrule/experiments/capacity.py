@@ -96,7 +96,7 @@ def _loss_after(network: nn.Module, steps: int) -> float:
     for _ in range(steps):
         optimiser.zero_grad()
         loss = F.binary_cross_entropy_with_logits(network(inputs)[:, 0], targets)
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
     return float(loss.detach()) / np.log(2)
 
@@ -188,7 +188,7 @@ def nesting(
     trained_to: int = 3,
     documents: int = 12_000,
     tested: int = 300,
-    steps: int = 500,
+    steps: int = 350,
 ) -> Findings:
     """The share of right values of nested expressions by depth, with a line for each network. Raises SettingError.
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float
 
     from chainrule.neural.config import TransformerConfig
-    from chainrule.neural.layers.attention import Edit, Part
+    from chainrule.neural.layers.attention import Edit
     from chainrule.neural.layers.state import State
 
 
@@ -108,9 +108,7 @@ class Attention(nn.Module):
             heads = attend_unfused(partial(capped, self.cap), query, key, value, mask, dropout)
         else:
             heads = attend(query, key, value, mask, dropout)
-        heads = heads.transpose(1, 2)  # (B, T, H, d)
-        if mask.edit is not None:
-            heads = mask.edit("heads", layer, heads)
+        heads = mask.edited("heads", layer, heads.transpose(1, 2))
         return linear(heads.flatten(2), self.out)  # (B, T, H, d) -> (B, T, D)
 
     def _normed(self, query_key: Float[Tensor, "B T H+K d"]) -> Float[Tensor, "B T H+K d"]:
@@ -177,7 +175,7 @@ class Block(nn.Module):
             added = self.feed_forward(self.norms[1](x) if self.norms else x)
             return x + self._dropped(self.norms_after[1](added))
         normed = x if self.post else self.norms[0](x)
-        attended = _edited("attention", layer, self.attention(normed, mask, rotation, cache, layer), mask)
+        attended = mask.edited("attention", layer, self.attention(normed, mask, rotation, cache, layer))
         if self.parallel:
             beside = normed if self.post or len(self.norms) == 1 else self.norms[1](x)
             x = x + self._dropped(attended + self._fed(beside, mask, layer))
@@ -189,16 +187,12 @@ class Block(nn.Module):
         return x + self._dropped(self._fed(self.norms[1](x), mask, layer))
 
     def _fed(self, x: Tensor, mask: AttentionMask, layer: int) -> Tensor:
-        return _edited("feed-forward", layer, self.feed_forward(x), mask)
+        return mask.edited("feed-forward", layer, self.feed_forward(x))
 
     def _dropped(self, x: Tensor) -> Tensor:
         """What a sub-layer adds."""
         x = x if self.scale == 1 else x * self.scale
         return drop(x, self.dropout, self.training) if self.dropout else x
-
-
-def _edited(part: Part, layer: int, x: Tensor, mask: AttentionMask) -> Tensor:
-    return x if mask.edit is None else mask.edit(part, layer, x)
 
 
 class Transformer(nn.Module):
