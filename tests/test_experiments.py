@@ -54,6 +54,7 @@ from chainrule.experiments.recurrence import (
 from chainrule.experiments.run import enlarge, factor_for, function_of, times_steps
 from chainrule.experiments.small_models import accuracy as reversal_accuracy
 from chainrule.experiments.small_models import backwards, draw_sources
+from chainrule.experiments.training import draw_review, forcing, pretraining
 from chainrule.neural.build import build
 from chainrule.neural.config import FeedforwardConfig, RecurrentConfig, TransformerConfig
 from chainrule.ngram.config import NGramConfig
@@ -421,6 +422,26 @@ def test_expressions_have_their_depth_and_value() -> None:
             assert eval(text.replace("]", "),").rstrip(",")) == value - 7
             nesting_depth = np.cumsum([(token in (5, 6)) - (token == 3) for token in tokens]).max()
             assert nesting_depth == depth
+
+
+def test_texts_without_labels_are_worth_more_than_a_few_with() -> None:
+    findings = pretraining(labels=(30,), unlabelled=4000, words=30, tested=200, steps=400)
+    [fresh], [pretrained] = (line.y for line in findings.lines)
+    assert pretrained > fresh + 0.15
+    assert pretrained > 0.8
+    chance = Random(1, "test")
+    for text, label in (draw_review(chance, 30) for _ in range(200)):
+        for opinion in text.split(" was ")[1].split(" and "):
+            is_good = opinion.removeprefix("not ").startswith("good") != opinion.startswith("not ")
+            assert is_good == (label == "good")
+
+
+def test_forcing_is_compared() -> None:
+    findings = forcing(compared=("teacher", "student"), trained_to=3, sources=500, tested=20, steps=(1, 60))
+    teacher, student = (line.y for line in findings.lines)
+    assert teacher != student
+    assert min(teacher[1] - teacher[0], student[1] - student[0]) > 0.2
+    assert findings.finding.startswith("After 60 steps this share of the letters is right: teacher forcing ")
 
 
 def test_documents_of_the_extrapolation_repeat_themselves() -> None:

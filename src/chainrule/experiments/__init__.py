@@ -30,6 +30,8 @@ Name = Literal[
     "nonlinearity",
     "places",
     "nesting",
+    "pretraining",
+    "forcing",
     "extrapolation",
     "scaling",
 ]
@@ -58,6 +60,8 @@ HOMES: dict[Name, str] = {
     "nonlinearity": "capacity",
     "places": "capacity",
     "nesting": "capacity",
+    "pretraining": "training",
+    "forcing": "training",
     "extrapolation": "positions",
     "scaling": "data",
 }
