@@ -249,7 +249,7 @@ VERBS = {
         "--json",
     }
     | READING,
-    "data": {"NAME", "--output", "--examples", "--seed", "--overwrite", "--json"},
+    "data": {"NAME", "--output", "--examples", "--seed", "--hard", "--overwrite", "--json"},
     "experiment": {"NAME", "--output", "--seed", "--minutes", "--overwrite", "--json"},
     "filter": {"TEXTS", "--model", "--keep", "--below", "--difference", "--output", "--tokenizer", "--markers"}
     | {"--overwrite", "--json"}

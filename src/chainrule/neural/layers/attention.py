@@ -65,6 +65,10 @@ class AttentionMask(NamedTuple):
     starts: Tensor | None = None
     edit: Edit | None = None
 
+    def edited(self, part: Part, layer: int, x: Tensor) -> Tensor:
+        """What a part of a layer computed, through `edit`."""
+        return x if self.edit is None else self.edit(part, layer, x)
+
 
 def attend(
     query: Float[Tensor, "B H T d"],
