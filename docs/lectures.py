@@ -94,7 +94,8 @@ def with_figures(text: str, printed: dict[str, str]) -> tuple[str, list[str]]:
             if MODEL in command:
                 return match[0]
             raise ValueError(f"the page has figures of a command that it does not have: {command}")
-        new = "".join(f"{_INDENT}{line}".rstrip() + "\n" for line in part_of(printed[command], match["part"]))
+        lines = part_of(printed[command], match["part"])
+        new = "\n".join(f"{_INDENT}{line}".rstrip() for line in lines).strip("\n") + "\n"
         if new != match["text"]:
             changes.append(f"{command}\n- {match['text'].strip()}\n+ {new.strip()}")
         end = "" if match["text"] else "\n"  # a comment that has no block yet
