@@ -75,7 +75,7 @@ def import_pictures(path: Path, arrays: Arrays, names_of: Callable[[PictureLabel
     else:
         shown = ", ".join(list(arrays)[:3]) or "none"
         raise ModelFormatError(
-            f"{path}: its tensors ({shown}, ...) are not those of a ResNet of torchvision or a VGG of torchvision, nor of "
+            f"{path}: its tensors ({shown}, ...) are not those of a ResNet of torchvision, a VGG of torchvision or "
             "EfficientNet-Lite0"
         )
     for name in names_of(config):
