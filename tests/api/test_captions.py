@@ -160,7 +160,7 @@ def test_a_captioner_with_a_patch_transformer_is_opened_again(tmp_path: Path) ->
     """Its folder was refused: on the device that has shapes only, attention asked for the state of autocast."""
     pictures = [
         chainrule.CaptionedPicture(chainrule.as_picture(scene(colour, "left")), (colour,))
-        for colour in ("blue", "red") * 4
+        for colour in ("blue", "red") * 10
     ]
     encoder = ViTLabelling(size=(8,), patch=4, width=8, layers=1, heads=2)
     model = chainrule.train_captions(pictures, SMALL, encoder=encoder, training=QUICK, progress=False)
