@@ -17,6 +17,7 @@ _moved.install()
 
 # The public names of each module below chainrule; type checkers and editors read them in `__init__.pyi`.
 _PUBLIC = {
+    "api.distribution": ("verify_distribution",),
     "api.editing.convert": ("convert", "convert_vectors"),
     "api.editing.mix": ("merge", "mix"),
     "api.editing.prune": ("prune_by_entropy", "prune_to_text", "prune_to_vocabulary"),
@@ -32,6 +33,7 @@ _PUBLIC = {
     "api.showing.attend": ("AttentionMaps", "PictureAttention", "attend", "attend_picture"),
     "api.showing.draw": ("Drawing", "draw", "draw_sizes"),
     "api.showing.draw_trees": ("TreeDrawings", "draw_trees"),
+    "api.showing.effects": ("CausalEffects",),
     "api.showing.inspect": ("Inspection", "TextInspection", "inspect"),
     "api.texts.correct": ("TunedCorrection", "correct", "corrector", "measure_correction", "tune_correction"),
     "api.texts.data": ("data", "draw_pixels", "write_pixels"),
@@ -73,6 +75,7 @@ _PUBLIC = {
     "comparison.smoothings": ("SmoothingTable",),
     "comparison.supervised": ("LabelComparison", "PairComparison", "compare_labels", "compare_pairs"),
     "decoding.config": ("BeamConfig", "Limits", "SamplingConfig"),
+    "decoding.form": ("FormProbability", "form_probability"),
     "errors": ("ChainruleError", "EstimationError", "ModelFormatError", "OutputError", "SettingError", "TextError"),
     "evaluation.classification": ("Classification",),
     "evaluation.comparison": ("Comparison",),

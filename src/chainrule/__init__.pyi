@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 # All of a stub is for type checkers. Saying so makes mypy resolve these imports last, which a circle needs: the modules
 # import this package in turn.
 if TYPE_CHECKING:
+    from chainrule.api.distribution import verify_distribution as verify_distribution
     from chainrule.api.editing.convert import convert as convert
     from chainrule.api.editing.convert import convert_vectors as convert_vectors
     from chainrule.api.editing.mix import merge as merge
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from chainrule.api.showing.draw import draw_sizes as draw_sizes
     from chainrule.api.showing.draw_trees import TreeDrawings as TreeDrawings
     from chainrule.api.showing.draw_trees import draw_trees as draw_trees
+    from chainrule.api.showing.effects import CausalEffects as CausalEffects
     from chainrule.api.showing.inspect import Inspection as Inspection
     from chainrule.api.showing.inspect import TextInspection as TextInspection
     from chainrule.api.showing.inspect import inspect as inspect
@@ -108,6 +110,8 @@ if TYPE_CHECKING:
     from chainrule.decoding.config import BeamConfig as BeamConfig
     from chainrule.decoding.config import Limits as Limits
     from chainrule.decoding.config import SamplingConfig as SamplingConfig
+    from chainrule.decoding.form import FormProbability as FormProbability
+    from chainrule.decoding.form import form_probability as form_probability
     from chainrule.errors import ChainruleError as ChainruleError
     from chainrule.errors import EstimationError as EstimationError
     from chainrule.errors import ModelFormatError as ModelFormatError

@@ -282,6 +282,13 @@ def test_texts_are_corrected(corrector: Corrector, given: str, meant: str) -> No
     assert all(0.5 <= change.prob <= 1 for change in one.changes)
 
 
+def test_a_frequent_word_that_is_written_twice_is_one_too_many(lm: chainrule.Model) -> None:
+    words = {word: 1 for sentence in SENTENCES for word in sentence.split()} | {"the": 1000}
+    sure = chainrule.corrector(lm, lexicon=words, config=CorrectionConfig(weight=3.0))  # as a model of much text is
+    texts = ["he was walking from The the house", "friend friend has a lot of money"]
+    assert [one.corrected for one in sure.correct(texts)] == ["he was walking from The house", texts[1]]
+
+
 def test_neighbours_and_other_models_of_the_same_numbers_change_nothing(lm: chainrule.Model) -> None:
     texts = ["I recieved teh letter form my freind", "teh dgo bit the mann", "sometimes teh dog likes too be alone"] * 2
     corrector = chainrule.corrector(lm)
@@ -296,6 +303,8 @@ def test_neighbours_and_other_models_of_the_same_numbers_change_nothing(lm: chai
 def test_words_to_keep_and_the_least_probability_hold(lm: chainrule.Model) -> None:
     keeping = chainrule.corrector(lm, config=CorrectionConfig(keep=("Teh",)))
     assert keeping.correct(["teh dgo"])[0].corrected == "teh dog"
+    named = chainrule.corrector(lm, config=CorrectionConfig(keep=("Pumpernickel",)))
+    assert named.correct(["a letter from pumpernikel"])[0].corrected == "a letter from Pumpernickel"
     never = chainrule.corrector(lm, config=CorrectionConfig(at_least=1.0, beam=64))
     assert never.correct(["the dgo bitt him"])[0].corrected == "the dgo bitt him"
 

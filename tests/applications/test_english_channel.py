@@ -33,8 +33,11 @@ SENTENCES = [
     "we have to separate the two",
     "a man was desperate in the desert",
     "I don't know what happened to him",
+    "many thanks , he paid for the book",
 ]
 WRONG = {
+    "thanx": "thanks",
+    "payed": "paid",
     "definately": "definitely",
     "relevent": "relevant",
     "independant": "independent",

@@ -199,6 +199,21 @@ def test_grammar_is_put_right_in_context(lm: chainrule.Model, wrong: str, right:
     assert same.corrected == right
 
 
+def test_a_model_of_text_with_spaces_before_marks_reads_marks_without_them(lm: chainrule.Model) -> None:
+    corrector = chainrule.corrector(lm, grammar=english_grammar(0.1))
+    [spaced] = corrector.correct(["She went to the house , and he go home ."])
+    [one] = corrector.correct(["She went to the house, and he go home."])
+    assert one.corrected == spaced.corrected.replace(" ,", ",").replace(" .", ".")
+    assert [change.after for change in one.changes] == [change.after for change in spaced.changes] == ["went"]
+
+
+def test_of_for_have_is_grammar() -> None:
+    text = chainrule.Lines(["he could have seen the house of a man", "they should have known"] * 5)
+    lm = chainrule.train(text, chainrule.NGramConfig(order=3))
+    [one] = chainrule.corrector(lm, grammar=english_grammar(0.1)).correct(["they could of seen the house of a man"])
+    assert one.corrected == "they could have seen the house of a man"
+
+
 class _Stub:
     """A corrector that rewrites one text and likes one word."""
 

@@ -178,7 +178,10 @@ VERBS = {
     | READING,
     "draw": {"MODELS", "--output", "--show", "--overwrite"},
     "attend": {"MODEL", "TEXT", "TARGET", "--output", "--beside", "--overwrite"},
-    "inspect": {"MODEL", "INPUT", "--output", "--units", "--unit", "--picture", "--patches", "--overwrite"},
+    "inspect": {
+        *("MODEL", "INPUT", "--output", "--units", "--unit", "--picture", "--patches", "--overwrite"),
+        *("--remove", "--patch", "--answer", "--head"),
+    },
     "lsp": {"MODEL", "--number", "--delay", "--correct", "--channel", "--lexicon", "--keep", "--tokenizer"},
     "serve": {
         "MODELS",

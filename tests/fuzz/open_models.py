@@ -19,18 +19,29 @@ def open_models(folder: Path, pieces: Path) -> list[Path]:
     for name, build, tokenizer in (
         ("gpt2", CAUSAL["gpt2"], byte_level()),
         ("llama", CAUSAL["llama3"], byte_level()),
+        ("gemma3", CAUSAL["gemma3, scaled"], byte_level()),
+        ("phi3", CAUSAL["phi3, longrope"], byte_level()),
+        ("mixtral", CAUSAL["mixtral"], byte_level()),
         ("bert", MASKED["bert"], word_pieces()),
+        ("modernbert", MASKED["modernbert"], word_pieces()),
         ("marian", PAIRS["marian"], unigrams()),
         ("t5", PAIRS["t5"], unigrams()),
     ):
         save(shaken(build), folder / name, tokenizer)
     save_pieces(folder / "marian", two_vocabularies=False)
     (folder / "marian" / "tokenizer.json").unlink()
-    for name in ("gguf", "llama2c"):
+    in_gguf = ("llama3", "gemma3, scaled", "phi3, longrope", "qwen3_moe")
+    for name in (*(f"gguf {number}" for number in range(len(in_gguf))), "llama2c"):
         (folder / name).mkdir()
     shutil.copy(pieces, folder / "llama2c")
     return [
-        *(folder / name for name in ("gpt2", "llama", "bert", "marian", "t5")),
-        write_gguf(folder / "gguf" / "tiny.gguf", shaken(CAUSAL["llama"]), byte_level()),
+        *(
+            folder / name
+            for name in ("gpt2", "llama", "gemma3", "phi3", "mixtral", "bert", "modernbert", "marian", "t5")
+        ),
+        *(
+            write_gguf(folder / f"gguf {number}" / "tiny.gguf", shaken(CAUSAL[name]), byte_level())
+            for number, name in enumerate(in_gguf)
+        ),
         write_llama2c(folder / "llama2c" / "tiny.bin", llama_of_512()),
     ]

@@ -36,7 +36,7 @@ def folder(whole: Path, tmp_path: Path) -> Path:
 
 def with_json(folder: Path, name: str, **changes: Any) -> None:
     path = folder / name
-    path.write_text(json.dumps({**(json.loads(path.read_text()) if path.exists() else {}), **changes}))
+    path.write_text(json.dumps({**(json.loads(path.read_text()) if path.exists() else {}), **changes}, indent=2))
 
 
 def with_tensors(folder: Path, change: Callable[[dict[str, np.ndarray]], object]) -> None:
@@ -107,7 +107,17 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "an unknown architecture": (
         lambda folder: with_json(folder, "config.json", model_type="mamba"),
-        r"config\.json: model_type is 'mamba', which is not supported; known are gpt2, llama",
+        r"config\.json: model_type is 'mamba', which is not supported \(config\.json, line \d+\); the nearest is "
+        r"llama, which has 12 of its 12 kinds of tensors",
+    ),
+    "an unknown architecture of other tensors": (
+        lambda folder: (
+            with_json(folder, "config.json", model_type="x"),
+            with_tensors(
+                folder, lambda tensors: [tensors.update({f"x.{name}": tensors.pop(name)}) for name in [*tensors]]
+            ),
+        ),
+        r"not supported \(config\.json, line \d+\); none of its tensors has a known name; known are gpt2",
     ),
     "no architecture": (
         lambda folder: (folder / "config.json").write_text('{"num_hidden_layers": 2}'),
@@ -115,11 +125,30 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "an unknown field": (
         lambda folder: with_json(folder, "config.json", residual_multiplier=0.2),
-        r"config\.json: residual_multiplier is 0\.2, and its effect in a llama is not known",
+        r"config\.json: residual_multiplier is 0\.2, and its effect in a llama is not known here; if it changes no "
+        r"number, take it out of the file \(config\.json, line \d+\)",
     ),
-    "yarn": (
-        lambda folder: with_json(folder, "config.json", rope_parameters={"rope_type": "yarn", "factor": 2.0}),
-        r"rotary scaling 'yarn' is not supported",
+    "an unknown scaling": (
+        lambda folder: with_json(folder, "config.json", rope_parameters={"rope_type": "spiral", "factor": 2.0}),
+        r"rotary scaling 'spiral' is not supported; known are default, linear, dynamic, llama3, yarn, longrope",
+    ),
+    "a scaling without a factor": (
+        lambda folder: with_json(folder, "config.json", rope_parameters={"rope_type": "llama3", "rope_theta": 1e4}),
+        r"config\.json: rope_parameters.*'factor' is missing",
+    ),
+    "yarn of a base of 1": (
+        lambda folder: with_json(
+            folder, "config.json", rope_parameters={"rope_type": "yarn", "factor": 2.0, "rope_theta": 1.0}
+        ),
+        r"config\.json: .*yarn needs a rotary_base above 1, and factors above 0",
+    ),
+    "divisors for other heads": (
+        lambda folder: with_json(
+            folder,
+            "config.json",
+            rope_parameters={"rope_type": "longrope", "rope_theta": 1e4, "short_factor": [1.0], "long_factor": [0.0]},
+        ),
+        r"rotary_divisors is 1 numbers, or has a zero; expected 2 above 0",
     ),
     "two thetas": (
         lambda folder: with_json(folder, "config.json", rope_theta=5.0),

@@ -105,3 +105,31 @@ def test_what_they_lack_has_no_probability_and_their_empty_rows_have_some(pair: 
     assert (log_probs[theirs < 0] == -np.inf).all()
     assert np.isfinite(log_probs[theirs > 280]).all()
     assert np.exp(log_probs.astype(np.float64)).sum() == pytest.approx(1, abs=1e-5)
+
+
+def test_angles_change_for_all_tokens_once_a_text_is_longer(tmp_path: Path) -> None:
+    """LongRoPE: each prediction is that of transformers for its prefix alone, however a text is read."""
+    pair = Pair("phi3, longrope", tmp_path)
+    model, ours = pair.ours.language_model, pair.numbering.ours()
+    text = (ids_of(TEXTS[2]) * 3)[:30]
+    expected = [pair.log_probs(text[:length])[-1] for length in range(len(text))]
+    tolerance = 2 * pair.tolerance()
+    own = ours[text].astype(np.int32)
+    state = model.start([np.empty(0, np.int32)])
+    for token, log_probs in zip(own, expected, strict=True):  # one by one
+        np.testing.assert_allclose(model.next_log_probs(state)[0][ours], log_probs, atol=tolerance, rtol=0)
+        state = model.advance(state, np.array([token], np.int32))
+    score = model.score([own, own[:5]], end=False)[0]  # at once
+    np.testing.assert_allclose(
+        score, [row[token] for row, token in zip(expected, text, strict=True)], atol=tolerance, rtol=0
+    )
+    lengths = [3, 12, 13, 14, 20, 29]
+    state = model.start([own[:length] for length in lengths])  # prefixes of unequal lengths
+    for _ in range(2):
+        for length, log_probs in zip(lengths, model.next_log_probs(state), strict=True):
+            if length < len(text):
+                np.testing.assert_allclose(log_probs[ours], expected[length], atol=tolerance, rtol=0)
+        state = model.advance(state, own[[min(length, 29) for length in lengths]])
+        lengths = [length + 1 for length in lengths]
+    state = model.start([own[:20]])  # one prefix, at once
+    np.testing.assert_allclose(model.next_log_probs(state)[0][ours], expected[20], atol=tolerance, rtol=0)

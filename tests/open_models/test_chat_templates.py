@@ -79,11 +79,11 @@ def talking_tokenizer() -> Tokenizer:
 class Talker:
     """A tiny random model of transformers with a chat template, and the same one opened here."""
 
-    def __init__(self, template: str, folder: Path, **settings: Any) -> None:
+    def __init__(self, template: str, folder: Path, *, context: int = 200, **settings: Any) -> None:
         self.theirs = shaken(CAUSAL["llama"])
         path = save(self.theirs, folder)
         config = json.loads((path / "config.json").read_text())
-        (path / "config.json").write_text(json.dumps({**config, "max_position_embeddings": 200}))
+        (path / "config.json").write_text(json.dumps({**config, "max_position_embeddings": context}))
         (path / "generation_config.json").write_text(json.dumps({"eos_token_id": [IM_END, END]}))
         tokenizer = talking_tokenizer()
         tokenizer.save(str(path / "tokenizer.json"))

@@ -40,8 +40,26 @@ def test_every_type_of_block_is_what_the_package_gguf_has(number: int) -> None:
     np.testing.assert_allclose(widen(dequantise(kind, blocks.reshape(-1))), expected.reshape(-1), rtol=1e-6, atol=1e-6)
 
 
-def test_a_llama_in_gguf_gives_what_transformers_gives(tmp_path: Path) -> None:
-    theirs = shaken(CAUSAL["llama"])
+IN_GGUF = [
+    *(
+        "llama",
+        "llama3",
+        "llama, linear",
+        "llama, yarn",
+        "qwen2",
+        "qwen3",
+        "gemma",
+        "gemma2, usual",
+        "gemma3, scaled",
+    ),
+    *("smollm3", "phi", "phi3", "phi3, longrope", "olmo", "olmo2", "olmo3", "exaone4", "granite", "starcoder2"),
+    *("stablelm", "stablelm, parallel", "cohere", "cohere2", "glm4", "ernie4_5", "mixtral", "qwen3_moe"),
+]
+
+
+@pytest.mark.parametrize("name", IN_GGUF)
+def test_a_model_in_gguf_gives_what_transformers_gives(name: str, tmp_path: Path) -> None:
+    theirs = shaken(CAUSAL[name])
     ours = chainrule.load(write_gguf(tmp_path / "tiny.gguf", theirs, byte_level()))
     numbering = TokenIdMap(**ours.record["hugging_face"]["tokens"])
     ids = byte_level().encode(TEXTS[2]).ids

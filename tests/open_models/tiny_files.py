@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import struct
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import gguf
 import numpy as np
+from safetensors.numpy import load_file
 from tiny_models import CAUSAL, shaken
 
 if TYPE_CHECKING:
@@ -15,19 +17,34 @@ if TYPE_CHECKING:
 
     from tokenizers import Tokenizer
 
-_NAMES = {
-    "model.embed_tokens": "token_embd",
-    "model.norm": "output_norm",
-    "lm_head": "output",
-    "input_layernorm": "attn_norm",
-    "self_attn.q_proj": "attn_q",
-    "self_attn.k_proj": "attn_k",
-    "self_attn.v_proj": "attn_v",
-    "self_attn.o_proj": "attn_output",
-    "post_attention_layernorm": "ffn_norm",
-    "mlp.gate_proj": "ffn_gate",
-    "mlp.up_proj": "ffn_up",
-    "mlp.down_proj": "ffn_down",
+# Where llama.cpp's converter puts the halves of heads that rotate together beside each other.
+_PAIRED = ("llama", "smollm3", "granite", "olmo")
+_KINDS = {"gemma3_text": "gemma3", "phi": "phi2", "cohere": "command-r", "olmo3": "olmo2", "mixtral": "llama"}
+_KINDS |= {"qwen3_moe": "qwen3moe"}
+# Fields of a configuration -> the writer's methods, where the file says them.
+_FIELDS = {
+    "num_hidden_layers": "add_block_count",
+    "max_position_embeddings": "add_context_length",
+    "hidden_size": "add_embedding_length",
+    "intermediate_size": "add_feed_forward_length",
+    "num_attention_heads": "add_head_count",
+    "num_key_value_heads": "add_head_count_kv",
+    "rms_norm_eps": "add_layer_norm_rms_eps",
+    "layer_norm_eps": "add_layer_norm_eps",
+    "norm_epsilon": "add_layer_norm_eps",
+    "sliding_window": "add_sliding_window",
+    "attn_logit_softcapping": "add_attn_logit_softcapping",
+    "final_logit_softcapping": "add_final_logit_softcapping",
+    "embedding_multiplier": "add_embedding_scale",
+    "residual_multiplier": "add_residual_scale",
+    "attention_multiplier": "add_attention_scale",
+    "logits_scaling": "add_logit_scale",
+    "logit_scale": "add_logit_scale",
+    "moe_intermediate_size": "add_expert_feed_forward_length",
+    "num_experts_per_tok": "add_expert_used_count",
+    "num_local_experts": "add_expert_count",
+    "use_parallel_residual": "add_parallel_residual",
+    "layer_types": "add_sliding_window_pattern",
 }
 
 
@@ -42,18 +59,60 @@ def _add_scored_pieces(writer: gguf.GGUFWriter, pieces: dict[str, int], rows: in
     writer.add_unk_token_id(2)
 
 
+def _add_positions(writer: gguf.GGUFWriter, config: Any) -> None:
+    rope = config.rope_parameters
+    if "full_attention" in rope:
+        writer.add_rope_freq_base_swa(rope["sliding_attention"]["rope_theta"])
+        rope = rope["full_attention"]
+    writer.add_rope_freq_base(rope["rope_theta"])
+    head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    writer.add_key_length(head)
+    writer.add_rope_dimension_count(int(head * rope.get("partial_rotary_factor", 1.0)))
+    if rope.get("rope_type") in ("linear", "yarn"):
+        writer.add_rope_scaling_type(gguf.RopeScalingType(rope["rope_type"]))
+        writer.add_rope_scaling_factor(rope["factor"])
+    if rope.get("rope_type") in ("longrope", "yarn"):
+        writer.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
+    if rope.get("rope_type") == "longrope":
+        for name in ("long", "short"):
+            writer.add_tensor(f"rope_factors_{name}.weight", np.array(rope[f"{name}_factor"], np.float32))
+    if rope.get("rope_type") == "llama3":  # as llama.cpp's converter computes them
+        divisors = []
+        trained = rope["original_max_position_embeddings"]
+        for pair in range(head // 2):
+            wave = 2 * np.pi * rope["rope_theta"] ** (2 * pair / head)
+            share = (trained / wave - rope["low_freq_factor"]) / (rope["high_freq_factor"] - rope["low_freq_factor"])
+            divisors.append(1 / (min(max(share, 0), 1) * (1 - 1 / rope["factor"]) + 1 / rope["factor"]))
+        writer.add_tensor("rope_freqs.weight", np.array(divisors, np.float32))
+
+
+def _own_names(names: gguf.TensorNameMap, weights: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """By the package's own table of names; the matrices of experts become one array."""
+    renamed: dict[str, np.ndarray] = {}
+    experts: dict[str, list[np.ndarray]] = {}
+    for name, array in weights.items():
+        stem, _, rest = name.partition(".experts.")
+        if rest:
+            experts.setdefault(f"{stem}.experts.{rest.split('.', 1)[1]}", []).append(array)
+        else:
+            renamed[names.get_name(name, (".weight", ".bias"))] = array
+    for name, arrays in experts.items():
+        renamed[names.get_name(name, (".weight",))] = np.stack(arrays)
+    return renamed
+
+
 def write_gguf(path: Path, model: Any, tokenizer: Tokenizer, **changes: Any) -> Path:
-    """A tiny llama as ggml has it: q and k with neighbours that rotate together."""
+    """A tiny model as llama.cpp's converter writes it, by the names that the package gguf has for its tensors."""
     config = model.config
-    writer = gguf.GGUFWriter(path, changes.get("architecture", "llama"))
-    writer.add_block_count(config.num_hidden_layers)
-    writer.add_context_length(config.max_position_embeddings)
-    writer.add_embedding_length(config.hidden_size)
-    writer.add_feed_forward_length(config.intermediate_size)
-    writer.add_head_count(config.num_attention_heads)
-    writer.add_head_count_kv(config.num_key_value_heads)
-    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
-    writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
+    architecture = _KINDS.get(config.model_type, config.model_type)
+    writer = gguf.GGUFWriter(path, changes.get("architecture", architecture))
+    for field, method in _FIELDS.items():
+        value = getattr(config, field, None)
+        if field == "layer_types" and value is not None:
+            value = [kind == "sliding_attention" for kind in value] if config.sliding_window else None
+        if value is not None:
+            getattr(writer, method)(value)
+    _add_positions(writer, config)
     names = tokenizer.get_vocab()
     pieces = sorted(names, key=names.__getitem__)
     pieces += [f"<unused{number}>" for number in range(len(pieces), config.vocab_size)]
@@ -68,18 +127,19 @@ def write_gguf(path: Path, model: Any, tokenizer: Tokenizer, **changes: Any) -> 
         writer.add_token_merges([" ".join(merge) for merge in merges])
     writer.add_bos_token_id(1)
     writer.add_eos_token_id(0)
-    for name, tensor in model.state_dict().items():
-        array = tensor.numpy()
-        base, kind = name.rsplit(".", 1)
-        heads = {"q_proj": config.num_attention_heads, "k_proj": config.num_key_value_heads}.get(base.split(".")[-1])
-        if heads is not None:
+    with TemporaryDirectory() as folder:
+        model.save_pretrained(folder)  # which names tensors as files do
+        weights = load_file(f"{folder}/model.safetensors")
+    numbers = {number for number, name in gguf.MODEL_ARCH_NAMES.items() if name == architecture}
+    names = gguf.get_tensor_name_map(numbers.pop(), config.num_hidden_layers)
+    for name, array in _own_names(names, weights).items():
+        heads = {"attn_q": config.num_attention_heads, "attn_k": config.num_key_value_heads}.get(name.split(".")[-2])
+        if heads is not None and architecture in _PAIRED:
             array = array.reshape(heads, 2, -1, *array.shape[1:]).swapaxes(1, 2).reshape(array.shape)
-        layer = f"blk.{base.split('.')[2]}." if base.startswith("model.layers.") else ""
-        own = _NAMES[base.split(".", 3)[3] if layer else base]
-        half = layer and array.ndim == 2 and changes.get("half")
-        writer.add_tensor(
-            f"{layer}{own}.{kind}", np.ascontiguousarray(array).astype(np.float16 if half else np.float32)
-        )
+        if architecture.startswith("gemma") and name.endswith("norm.weight"):
+            array = array + np.float32(1)
+        half = name.startswith("blk") and array.ndim == 2 and changes.get("half")
+        writer.add_tensor(name, np.ascontiguousarray(array).astype(np.float16 if half else np.float32))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

@@ -15,6 +15,9 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     import transformers
     from transformers import (
+        AutoConfig,
+        AutoModelForCausalLM,
+        AutoModelForMaskedLM,
         BertConfig,
         BertForMaskedLM,
         DistilBertConfig,
@@ -114,6 +117,43 @@ def _gpt_neo() -> Any:
     return GPTNeoForCausalLM(GPTNeoConfig(**{**size, **_MARKERS, "attention_types": [[["global", "local"], 2]]}))
 
 
+def _of(model_type: str, **changes: Any) -> Any:
+    """A tiny model of an architecture by its model_type, with grouped heads."""
+    size = {**_LLAMA, **_MARKERS, "num_key_value_heads": 2, **changes}
+    config = AutoConfig.for_model(model_type, **{name: value for name, value in size.items() if value is not ...})
+    return AutoModelForCausalLM.from_config(config, attn_implementation="eager")
+
+
+def _falcon(**changes: Any) -> Any:
+    return _of("falcon", num_key_value_heads=..., intermediate_size=..., ffn_hidden_size=24, **changes)
+
+
+def _gpt_like(model_type: str, **changes: Any) -> Any:
+    """As `_of`, with the names of sizes that GPT-2 has."""
+    config = AutoConfig.for_model(
+        model_type, **{"n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 64, **_MARKERS, **changes}
+    )
+    return AutoModelForCausalLM.from_config(config, attn_implementation="eager")
+
+
+_FULL, _SLIDING = "full_attention", "sliding_attention"
+_TWO_PERIODS = {"num_hidden_layers": 6, "layer_types": [_SLIDING, _SLIDING, _FULL] * 2, "sliding_window": 5}
+_YARN = {"rope_type": "yarn", "factor": 4.0, "rope_theta": 500.0, "original_max_position_embeddings": 16}
+_LONGROPE = {
+    "rope_type": "longrope",
+    "rope_theta": 100.0,
+    "short_factor": [1.0, 1.5],
+    "long_factor": [2.0, 5.0],
+    "original_max_position_embeddings": 14,
+}
+_MULTIPLIERS = {
+    "embedding_multiplier": 3.0,
+    "logits_scaling": 2.5,
+    "residual_multiplier": 0.7,
+    "attention_multiplier": 0.3,
+}
+_EXPERTS = {"num_local_experts": 4, "num_experts_per_tok": 2, "head_dim": 4}
+
 CAUSAL: dict[str, Callable[[], Any]] = {
     "gpt2": _gpt2,
     "gpt2 with exact gelu, not tied": lambda: _gpt2(
@@ -130,6 +170,70 @@ CAUSAL: dict[str, Callable[[], Any]] = {
     "opt": _opt,
     "opt, norms after": lambda: _opt(do_layer_norm_before=False),
     "gpt_neo": _gpt_neo,
+    "nanochat, capped": lambda: _of("nanochat", num_key_value_heads=4, final_logit_softcapping=2.0),
+    "llama, yarn": lambda: _of("llama", rope_parameters=_YARN),
+    "llama, dynamic": lambda: _of("llama", rope_parameters={"rope_type": "dynamic", "factor": 2.0, "rope_theta": 1e4}),
+    "qwen2, windows": lambda: _of(
+        "qwen2", use_sliding_window=True, sliding_window=5, max_window_layers=1, num_hidden_layers=3
+    ),
+    "qwen3": lambda: _of("qwen3", head_dim=8),
+    "qwen3, windows": lambda: _of("qwen3", head_dim=8, use_sliding_window=True, **_TWO_PERIODS),
+    "gemma": lambda: _of("gemma", head_dim=8, tie_word_embeddings=True),
+    "gemma2": lambda: _of(
+        "gemma2",
+        num_hidden_layers=4,
+        head_dim=8,
+        query_pre_attn_scalar=5,
+        sliding_window=5,
+        attn_logit_softcapping=1.5,
+        final_logit_softcapping=3.0,
+    ),
+    "gemma3": lambda: _of("gemma3_text", head_dim=8, query_pre_attn_scalar=5, **_TWO_PERIODS),
+    "gemma2, usual": lambda: _of(
+        "gemma2", num_hidden_layers=4, head_dim=8, query_pre_attn_scalar=8, sliding_window=5, attention_bias=True
+    ),
+    "gemma3, scaled": lambda: _of(
+        "gemma3_text",
+        head_dim=8,
+        query_pre_attn_scalar=8,
+        rope_parameters={
+            _FULL: {"rope_type": "linear", "factor": 8.0, "rope_theta": 1000.0},
+            _SLIDING: {"rope_type": "default", "rope_theta": 50.0},
+        },
+        **_TWO_PERIODS,
+    ),
+    "smollm3": lambda: _of("smollm3", num_hidden_layers=8, tie_word_embeddings=True),
+    "phi": lambda: _of("phi"),
+    "phi3": lambda: _of("phi3", sliding_window=5, rope_parameters={"rope_theta": 50.0, "partial_rotary_factor": 0.5}),
+    "phi3, longrope": lambda: _of("phi3", rope_parameters=_LONGROPE, original_max_position_embeddings=14),
+    "olmo": lambda: _of("olmo"),
+    "olmo2": lambda: _of("olmo2", attention_bias=True),
+    "olmo3": lambda: _of("olmo3", **_TWO_PERIODS),
+    "olmo3, scaled": lambda: _of(
+        "olmo3",
+        rope_parameters={_FULL: _YARN, _SLIDING: {"rope_type": "default", "rope_theta": 500.0}},
+        **_TWO_PERIODS,
+    ),
+    "exaone4": lambda: _of("exaone4", **_TWO_PERIODS),
+    "exaone4, no windows": lambda: _of("exaone4", sliding_window=None, layer_types=[_FULL] * 2),
+    "granite": lambda: _of("granite", **_MULTIPLIERS),
+    "starcoder2": lambda: _of("starcoder2", sliding_window=5),
+    "stablelm": lambda: _of("stablelm", rope_parameters={"rope_theta": 100.0, "partial_rotary_factor": 0.5}),
+    "stablelm, parallel": lambda: _of("stablelm", use_parallel_residual=True, use_qkv_bias=True, num_attention_heads=2),
+    "falcon": _falcon,
+    "falcon, new": lambda: _falcon(new_decoder_architecture=True, num_kv_heads=2, bias=True),
+    "falcon, one after the other": lambda: _falcon(parallel_attn=False, multi_query=False),
+    "gptj": lambda: _gpt_like("gptj", rotary_dim=4),
+    "bloom": lambda: _of(
+        "bloom", n_layer=2, n_head=4, num_key_value_heads=..., intermediate_size=..., max_position_embeddings=...
+    ),
+    "cohere": lambda: _of("cohere"),
+    "cohere2": lambda: _of("cohere2", **_TWO_PERIODS),
+    "glm": lambda: _of("glm", head_dim=8),
+    "glm4": lambda: _of("glm4", head_dim=8, attention_bias=True),
+    "ernie4_5": lambda: _of("ernie4_5", head_dim=8, use_bias=True),
+    "mixtral": lambda: _of("mixtral", sliding_window=5, **_EXPERTS),
+    "qwen3_moe": lambda: _of("qwen3_moe", moe_intermediate_size=8, norm_topk_prob=True, **_EXPERTS),
 }
 
 
@@ -148,12 +252,26 @@ def _roberta() -> Any:
     return RobertaForMaskedLM(RobertaConfig(**{**_LLAMA, **size}))
 
 
+def _masked(model_type: str, **changes: Any) -> Any:
+    """A tiny masked model of an architecture by its model_type."""
+    config = AutoConfig.for_model(model_type, **{**_LLAMA, "max_position_embeddings": 34, **changes})
+    return AutoModelForMaskedLM.from_config(config, attn_implementation="eager")
+
+
+_CASED: dict[str, Any] = {"vocab_size": ROWS, "pad_token_id": 1}  # and the ids of markers as RoBERTa has them
+_PIECES: dict[str, Any] = {"vocab_size": 60, "pad_token_id": 0, "cls_token_id": 2, "sep_token_id": 3}
+
 MASKED: dict[str, Callable[[], Any]] = {
     "bert": _bert,
     "bert with gelu by tanh": lambda: _bert(hidden_act="gelu_new", layer_norm_eps=0.01, type_vocab_size=3),
     "distilbert": _distilbert,
     "roberta": _roberta,
     "roberta with a space before": _roberta,
+    "xlm-roberta": lambda: _masked("xlm-roberta", **_CASED, type_vocab_size=1),
+    "mpnet": lambda: _masked("mpnet", **_CASED),
+    "electra": lambda: _masked("electra", vocab_size=60, pad_token_id=0, embedding_size=12),
+    "electra, one width": lambda: _masked("electra", vocab_size=60, pad_token_id=0, embedding_size=16),
+    "modernbert": lambda: _masked("modernbert", **_PIECES, num_hidden_layers=4, local_attention=4),
 }
 
 
@@ -270,7 +388,8 @@ def masked_byte_level(*, space_before: bool = False) -> Tokenizer:
 
 def tokenizer_of(name: str) -> Tokenizer:
     """That of a masked model, by its name."""
-    return masked_byte_level(space_before="space" in name) if name.startswith("roberta") else word_pieces()
+    is_cased = name.startswith(("roberta", "xlm-roberta", "mpnet"))
+    return masked_byte_level(space_before="space" in name) if is_cased else word_pieces()
 
 
 def save(model: Any, folder: Path, tokenizer: Tokenizer | None = None, **options: Any) -> Path:

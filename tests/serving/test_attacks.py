@@ -95,15 +95,8 @@ def test_an_origin_that_is_no_address_is_another_one(served: Running, origin: st
 @pytest.mark.parametrize(
     ("route", "field", "value"),
     [
-        ("/v1/chat/completions", "response_format", {"type": "json_object"}),
-        ("/v1/chat/completions", "response_format", {"type": "json_schema", "json_schema": {"name": "a"}}),
-        ("/v1/chat/completions", "response_format", "json"),
-        ("/v1/completions", "response_format", {"type": "json_object"}),
-        ("/v1/chat/completions", "tool_choice", "required"),
         ("/v1/completions", "tool_choice", "required"),
         ("/v1/completions", "tools", [{"type": "function"}]),
-        ("/v1/chat/completions", "tool_choice", {"type": "function", "function": {"name": "a"}}),
-        ("/v1/chat/completions", "tools", [{"type": "function", "function": {"name": "a"}}]),
         ("/v1/chat/completions", "functions", [{"name": "a"}]),
         ("/v1/chat/completions", "function_call", {"name": "a"}),
     ],

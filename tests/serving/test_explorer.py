@@ -154,6 +154,9 @@ def test_beams_and_attention_are_those_of_the_library(served: Running, folders: 
     weights = np.frombuffer(base64.b64decode(record["weights"]), "<f4").reshape(layer.weights.shape)
     np.testing.assert_allclose(weights, layer.weights, atol=1e-6)
     assert record["rows"] == list(layer.rows)
+    effects = chainrule.inspect(chainrule.load(folders["transformer"]), "ke di", remove="zero").effects
+    np.testing.assert_allclose(record["without"], effects[0, : len(layer.weights)], atol=1e-5)
+    assert asked(served, "attention", "transformer", text="")["without"] is None
 
 
 def test_layers_of_a_network_are_read_by_its_output(served: Running, folders: dict[str, Path]) -> None:
@@ -228,7 +231,7 @@ def test_the_page_is_small_and_takes_nothing_from_elsewhere(served: Running) -> 
     assert page.status_code == 200
     assert "default-src 'none'; script-src 'self'" in page.headers["content-security-policy"]
     sizes = [len(content) for name, (content, _) in page_files().items()]
-    assert sum(sizes) < 60_000
+    assert sum(sizes) < 62_000
     for name, (content, _) in page_files().items():
         text = content.decode()
         assert served.client.get(f"/explore/{name}").content == content

@@ -211,6 +211,15 @@ def test_a_checkpoint_of_another_version_is_an_error(interrupted: Path, before: 
         trained(RECURRENT, folder=interrupted, resume=True)
 
 
+def test_a_number_that_is_none_is_an_error(interrupted: Path) -> None:
+    index = interrupted / "checkpoints" / "checkpoint.json"
+    entry = json.loads(index.read_text())
+    entry["progress"]["elapsed"] = float("nan")
+    index.write_text(json.dumps(entry))
+    with pytest.raises(ModelFormatError, match=r"checkpoint.json"):
+        trained(RECURRENT, folder=interrupted, resume=True)
+
+
 @pytest.mark.parametrize("kind", ["last", "best"])
 def test_a_damaged_checkpoint_is_an_error_that_names_the_file(interrupted: Path, kind: str) -> None:
     [path] = (interrupted / "checkpoints").glob(f"{kind}-*.safetensors")

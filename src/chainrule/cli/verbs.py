@@ -45,7 +45,7 @@ VERBS = {
     "caption": ("use.caption:caption", "Write captions of pictures."),
     "attend": ("look.draw:attend", "Draw where a network attends, or what it makes of each node of a tree."),
     "draw": ("look.draw:draw", "Draw the layers of a network, with their shapes and numbers of parameters."),
-    "inspect": ("look.draw:inspect", "Draw the inside of a recurrent network, or of one that reads pictures."),
+    "inspect": ("look.draw:inspect", "Draw the inside of a recurrent network, a Transformer, or one for pictures."),
     "compare": ("measure.compare:compare", "Compare models in one table."),
     "experiment": (
         "measure.experiment:experiment",
@@ -83,7 +83,7 @@ VERBS = {
         "measure.harness:harness",
         "Run lm-evaluation-harness, with its tasks and options, on any of our models.",
     ),
-    "verify": ("files.convert:verify", "Verify the checksums of a model folder."),
+    "verify": ("files.convert:verify", "Verify the checksums of a model folder, or that probabilities are some."),
 }
 INSTALL = ("main:install", "Install completion for your shell.")
 

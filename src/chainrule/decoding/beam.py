@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float32, Int32
     from numpy import ndarray
 
+    from chainrule.decoding.form import FormState
     from chainrule.decoding.sampling import Ending
     from chainrule.protocol import LanguageModel
 
@@ -67,10 +68,14 @@ class TreeNode(NamedTuple):
 
 
 class SearchResult(NamedTuple):
-    """The result of one prefix's search. hypotheses: distinct, best first; there may be fewer than `best`."""
+    """The result of one prefix's search. hypotheses: distinct, best first; there may be fewer than `best`.
+
+    is_proven: whether no other text within the constraints can be better: nothing that left the beam was.
+    """
 
     hypotheses: list[Hypothesis]
     tree: list[TreeNode]  # parents before children; empty unless keep_tree
+    is_proven: bool
 
 
 class _Node(NamedTuple):
@@ -82,6 +87,7 @@ class _Node(NamedTuple):
     length: int  # predicted tokens
     tree_index: int  # -1 if the tree is not kept
     attention: Any = None  # over the source, when `token` was predicted
+    form: FormState | None = None  # of the text so far, of open hypotheses
 
     def path(self) -> list[_Node]:
         """The nodes from the first token to this one."""
@@ -103,7 +109,7 @@ class _Group:
     finished: list[tuple[float, list[int], Ending, _Node]] = field(default_factory=list)  # (-score, ...), best first
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Beam:
     """The beam of one prefix."""
 
@@ -111,6 +117,7 @@ class _Beam:
     limit: int  # tokens of a text, at most
     groups: list[_Group]
     tree: list[TreeNode]
+    lost: float = -math.inf  # the largest log-probability of a hypothesis, or a bound on it, that left the beam
 
 
 def search(
@@ -145,7 +152,7 @@ def search(
     if any(limit < len(constraints.begin) for limit in limits):
         raise SettingError(f"begin has {len(constraints.begin)} tokens, more than a limit, {min(limits)}; raise it")
     state, attended_first = _begun(model, prefixes, constraints.begin, attention)
-    beams = _roots(model, prefixes, limits, config, constraints.begin, attended_first, keep_tree=keep_tree)
+    beams = _roots(model, prefixes, limits, config, constraints, attended_first, keep_tree=keep_tree)
     longest = max(limits, default=0)
     places = [i for i, beam in enumerate(beams) for group in beam.groups if group.open]
     state = model.select(state, np.array(places, np.int32))
@@ -161,8 +168,10 @@ def search(
                 rows = range(row, row + len(group.open))
                 row = rows.stop
                 limit = None if keep_tree else 2 * (config.size // config.groups)  # each parent has one </s>
-                children = _expand(group, candidates, rows, attended, config.diversity, used, limit)
+                children, lost = _expand(group, candidates, rows, attended, config, used, limit)
                 chosen = list(_decide_fates(children, config, beam.limit, until, model.end))
+                pruned = (child.parent.total + child.log_prob for child, fate in chosen if fate == "pruned")
+                beam.lost = max(beam.lost, lost, max(pruned, default=-math.inf))
                 used.update(child.token for child, fate in chosen if fate != "pruned")
                 grown = _enter(chosen, beam, group, config, keep_tree=keep_tree)
                 group.open = [node for _, node in grown]
@@ -176,7 +185,7 @@ def search(
         tokens = np.array([node.token for node in nodes], np.int32)
         state = model.advance(model.select(state, np.array(parents, np.int32)), tokens)
         pause()
-    return [SearchResult(_best_hypotheses(beam, config), beam.tree) for beam in beams]
+    return [_result(beam, config) for beam in beams]
 
 
 def _begun(
@@ -200,7 +209,7 @@ def _roots(
     prefixes: Sequence[Int32[ndarray, " prefix"]],
     limits: Sequence[int],
     config: BeamConfig,
-    first_tokens: Sequence[int],
+    constraints: Constraints,
     attended: Sequence[Float32[ndarray, "B source"]],
     *,
     keep_tree: bool,
@@ -209,7 +218,7 @@ def _roots(
 
     attended: when each of these tokens was predicted; empty if the model does not attend to a source.
     """
-    begin = np.array(first_tokens, np.int32)
+    begin = np.array(constraints.begin, np.int32)
     scores = model.score([begin] * len(prefixes), prefixes=prefixes, end=False)
     beams = []
     for i, (prefix, limit, row) in enumerate(zip(prefixes, limits, scores, strict=True)):
@@ -222,6 +231,7 @@ def _roots(
             if keep_tree:
                 beam.tree.append(TreeNode(node.tree_index, token, log_prob, child.total, "kept"))
             node = child
+        node = node._replace(form=constraints.begin_form())
         beam.groups.extend(_Group([node]) for _ in range(config.groups))
         if begin.size == limit and not config.must_end:  # no token can follow
             for group in beam.groups:
@@ -251,9 +261,9 @@ def _candidates(
         if is_full.all():
             return ends
     histories: list[History] = []
-    if constraints.no_repeat:
+    if constraints.no_repeat or constraints.form is not None:
         open_nodes = [(beam, node) for beam in beams for group in beam.groups for node in group.open]
-        histories = [History([*beam.prefix, *node.tokens()], len(beam.prefix)) for beam, node in open_nodes]
+        histories = [History([*beam.prefix, *node.tokens()], len(beam.prefix), node.form) for beam, node in open_nodes]
     rules = constraints.rules(length, model.end, SamplingConfig())
     candidates = best_candidates(model, state, config.size + 1, rules, histories)
     if ends is not None:
@@ -280,24 +290,31 @@ def _expand(
     candidates: Candidates,
     rows: range,
     attended: Float32[ndarray, "B source"] | None,
-    diversity: float,
+    config: BeamConfig,
     used: Counter[int],
     limit: int | None,
-) -> list[_Child]:
-    """The extensions of a group's open hypotheses, best first, at most `limit`."""
+) -> tuple[list[_Child], float]:
+    """The extensions of a group's open hypotheses, best first, at most `limit`; and a bound on all others."""
     children = []
+    lost = -math.inf
     part = slice(rows.start, rows.stop)
     columns = (candidates.tokens, candidates.log_probs, candidates.weights)
     by_row = zip(*(column[part].tolist() for column in columns), strict=True)
     for rank, (parent, (tokens, log_probs, weights)) in enumerate(zip(group.open, by_row, strict=True)):
         for token, log_prob, weight in zip(tokens, log_probs, weights, strict=True):
             if weight > -math.inf:
-                children.append((diversity * used[token] - parent.total - log_prob, rank, token, log_prob))
+                children.append((config.diversity * used[token] - parent.total - log_prob, rank, token, log_prob))
+        if len(weights) > config.size and weights[-1] > -math.inf:  # tokens that are not listed are no likelier
+            lost = max(lost, parent.total + log_probs[-1])
+    children.sort()
+    if limit is not None and len(children) > limit:
+        lost = max(lost, -children[limit][0])
     attention = [None] * len(rows) if attended is None else attended[part]
-    return [
+    best = [
         _Child(cost, rank, token, rows[rank], log_prob, group.open[rank], attention[rank])
-        for cost, rank, token, log_prob in sorted(children)[:limit]
+        for cost, rank, token, log_prob in children[:limit]
     ]
+    return best, lost
 
 
 def _decide_fates(
@@ -333,6 +350,10 @@ def _enter(
         node = _Node(child.parent, child.token, total, length, len(beam.tree), child.attention)
         score = None
         if fate == "kept":
+            if child.parent.form is not None:
+                form = child.parent.form.copy()
+                form.add(child.token)
+                node = node._replace(form=form)
             kept.append((child.row, node))
         elif fate != "pruned":
             score = total / config.divisor(length)
@@ -365,6 +386,13 @@ def _uncovered(node: _Node) -> float:
         return 0.0
     with np.errstate(divide="ignore"):
         return float(np.nansum(np.log(np.minimum(np.sum(rows, axis=0, dtype=np.float64), 1))))
+
+
+def _result(beam: _Beam, config: BeamConfig) -> SearchResult:
+    hypotheses = _best_hypotheses(beam, config)
+    is_plain = config.rank_by == "total" and config.groups == 1 and not config.coverage
+    is_proven = is_plain and bool(hypotheses) and beam.lost <= hypotheses[-1].log_prob
+    return SearchResult(hypotheses, beam.tree, is_proven)
 
 
 def _best_hypotheses(beam: _Beam, config: BeamConfig) -> list[Hypothesis]:

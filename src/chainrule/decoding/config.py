@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 from chainrule.base.options import Options, option
 from chainrule.errors import SettingError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 MAX_SIZE = 4096  # open hypotheses
 MAX_ALPHA = 10
+MAX_FORM_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,6 +139,36 @@ class SamplingConfig(Options):
 GREEDY = SamplingConfig(temperature=0)  # draws nothing, so that all seeds give the same text
 
 
+def read_schema(path: Path) -> Any:
+    """The JSON schema of a file. Raises SettingError."""
+    from chainrule.base.json import parse_json
+
+    try:
+        return parse_json(_read(path))
+    except ValueError as error:
+        raise SettingError(f"{path} is not JSON: {error}; expected a JSON schema") from None
+
+
+def read_grammar(path: Path) -> str:
+    """The grammar of a file. Raises SettingError."""
+    try:
+        return _read(path).decode()
+    except UnicodeDecodeError as error:
+        raise SettingError(f"{path} is not UTF-8: {error}; expected a grammar of Lark or GBNF") from None
+
+
+def _read(path: Path) -> bytes:
+    from chainrule.base.files import read_file
+
+    try:
+        return read_file(path, MAX_FORM_BYTES)
+    except OSError as error:
+        raise SettingError(f"{path} cannot be read: {error.strerror}; name a file") from None
+
+
+FORMS = ("json_schema", "regex", "grammar", "choices")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Limits(Options):
     """Limits on a generated text.
@@ -145,6 +177,8 @@ class Limits(Options):
     begin: what the text begins with after the prompt. stop: strings that end it and are not part of it.
     allowed: the only words that may occur. banned: words that may not occur.
     no_repeat: no n-gram of this many tokens may occur twice.
+    json_schema, regex, grammar, choices: the form of the text after the prompt: JSON by a schema, all that a regular
+    expression matches, a grammar of Lark or GBNF, one of some texts; at most one of the four.
     unknown: <unk> is banned, or replaced by the spelling of a word that the vocabulary lacks; it is never printed.
 
     Raises SettingError if they contradict each other.
@@ -159,12 +193,20 @@ class Limits(Options):
     allowed: Sequence[str] | None = option(None, "generate only these words", reads=tuple[str, ...], flag="allow")
     banned: Sequence[str] = option((), "never generate these words", reads=tuple[str, ...], flag="ban")
     no_repeat: int = option(0, "never repeat an n-gram of this many tokens; 0: allow it", least=0)
+    json_schema: Mapping[str, Any] | None = option(
+        None, "generate JSON by the schema in this file", reads=Path, parse=read_schema
+    )
+    regex: str | None = option(None, "generate what this regular expression matches, as a whole", hyphens=True)
+    grammar: str | None = option(
+        None, "generate texts of the grammar in this file, of Lark or GBNF", reads=Path, parse=read_grammar
+    )
+    choices: Sequence[str] = option((), "generate one of these texts", reads=tuple[str, ...])
     unknown: Literal["banned", "spelled"] = option(
         "banned", "never generate unknown words, or spell them out with the model's speller"
     )
 
     def __post_init__(self) -> None:
-        for name in ("stop", "allowed", "banned"):
+        for name in ("stop", "allowed", "banned", "choices"):
             if isinstance(getattr(self, name), str):
                 raise SettingError(f"{name} takes several texts; put a single one in a list")
         super().__post_init__()
@@ -176,6 +218,23 @@ class Limits(Options):
         if first_stop(self.begin, self.stop) >= 0:
             raise SettingError(f"texts must begin with {self.begin!r}, which contains a stop string; change one")
         check_lengths(self.min_tokens, self.max_tokens)
+        forms = [name for name in FORMS if getattr(self, name) not in (None, ())]
+        if len(forms) > 1:
+            raise SettingError(f"{forms[0]} and {forms[1]} both say which form a text has; choose one")
+        if forms and self.unknown == "spelled":
+            raise SettingError(f"{forms[0]} cannot be enforced in words that are spelled out; leave <unk> banned")
+        if "" in self.choices:
+            raise SettingError("a choice is empty; leave it out")
+
+    @property
+    def is_only_form(self) -> bool:
+        """Whether nothing but a form changes which tokens may follow."""
+        given = set(self.given) - {*FORMS, "max_tokens"}
+        return self.has_form and not given
+
+    @property
+    def has_form(self) -> bool:
+        return any(getattr(self, name) not in (None, ()) for name in FORMS)
 
 
 def first_stop(text: str, stops: Sequence[str]) -> int:

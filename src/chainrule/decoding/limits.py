@@ -16,6 +16,7 @@ import numpy as np
 
 from chainrule.base.arguments import check_tokens
 from chainrule.decoding.config import Limits, SamplingConfig, check_lengths, first_stop
+from chainrule.decoding.form import form_of
 from chainrule.decoding.next_token import Rules
 from chainrule.errors import SettingError
 from chainrule.protocol import BEGIN, UNKNOWN
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from chainrule.decoding.config import SamplingConfig
+    from chainrule.decoding.form import Form, FormState
     from chainrule.protocol import LanguageModel
     from chainrule.text.tokenization.tokenizer import Tokenizer
 
@@ -38,6 +40,7 @@ class Constraints:
     min_tokens: no </s> before this many. max_tokens: a text is cut after this many, not counting </s>.
     banned: tokens that may not occur. allowed: the only tokens that may occur, besides </s>.
     no_repeat: no n-gram of this length may occur twice, prefix included; 0 for no such rule.
+    form: that each text has.
 
     Raises SettingError if they contradict each other.
     """
@@ -48,6 +51,7 @@ class Constraints:
     banned: Sequence[int] = ()
     allowed: Sequence[int] | None = None
     no_repeat: int = 0
+    form: Form | None = None
 
     def __post_init__(self) -> None:
         for name in ("min_tokens", "max_tokens", "no_repeat"):
@@ -83,7 +87,17 @@ class Constraints:
     def rules(self, length: int, end: int, config: SamplingConfig) -> Rules:
         """The rules for the token after `length` tokens of a text. end: the id of </s>."""
         banned = (*self.banned, end) if length < self.min_tokens else tuple(self.banned)
-        return Rules(banned, None if self.allowed is None else tuple(self.allowed), self.no_repeat, config)
+        allowed = None if self.allowed is None else tuple(self.allowed)
+        return Rules(banned, allowed, self.no_repeat, config, self.form is not None)
+
+    def begin_form(self) -> FormState | None:
+        """The form of a new text, after the tokens that it begins with. Raises SettingError if they do not fit it."""
+        if self.form is None:
+            return None
+        state = self.form.begin()
+        for token in self.begin:
+            state.add(token)
+        return state
 
 
 class GrowingText:
@@ -158,6 +172,7 @@ def constraints_for(limits: Limits, tokenizer: Tokenizer, prompt: str) -> Constr
         banned=banned,
         allowed=allowed,
         no_repeat=limits.no_repeat,
+        form=form_of(limits, tokenizer, prompt) if limits.has_form else None,
     )
 
 

@@ -24,9 +24,13 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float32, Float64, Int32, Int64
     from numpy import ndarray
 
+    from chainrule.decoding.form import FormState
     from chainrule.protocol import LanguageModel
 
     Weights = Float64[ndarray, "B k"]
+
+
+_FEW = 64  # tokens whose probabilities are computed one by one
 
 
 class Candidates(NamedTuple):
@@ -42,20 +46,22 @@ class Rules(NamedTuple):
 
     banned: tokens that may not come next. allowed: the only tokens that may, besides </s>. no_repeat: the length of
     n-grams that may not occur twice; 0 for no such rule. config: the sampling settings, of which penalties and biases
-    apply here.
+    apply here. has_form: whether the rows' histories say which tokens may come next.
     """
 
     banned: tuple[int, ...] = ()
     allowed: tuple[int, ...] | None = None
     no_repeat: int = 0
     config: SamplingConfig = SamplingConfig()
+    has_form: bool = False
 
 
 class History(NamedTuple):
-    """The tokens of a row so far. prefix_length: how many of them were given."""
+    """The tokens of a row so far. prefix_length: how many of them were given. form: which may follow."""
 
     tokens: Sequence[int]
     prefix_length: int = 0
+    form: FormState | None = None
 
 
 def best_candidates(
@@ -65,7 +71,7 @@ def best_candidates(
 
     Rules that only lower weights leave the best k among the model's best k + (tokens lowered).
     """
-    if rules.allowed is not None or rules.config.raises_weights:
+    if rules.allowed is not None or rules.has_form or rules.config.raises_weights:
         candidates = all_candidates(model, state, rules, histories)
     else:
         log_probs, tokens = model.top(state, k + len(rules.banned) + _max_lowered(rules, histories))
@@ -78,17 +84,39 @@ def best_candidates(
 
 def all_candidates(model: LanguageModel[Any], state: Any, rules: Rules, histories: Sequence[History]) -> Candidates:
     """All tokens, or all allowed ones, by id."""
-    log_probs = model.next_log_probs(state)
-    if rules.allowed is None:
-        row = np.arange(model.vocabulary_size, dtype=np.int32)
+    if rules.has_form:
+        row, log_probs = _in_form(model, state, [history.form for history in histories if history.form is not None])
     else:
-        row = np.union1d(rules.allowed, [model.end]).astype(np.int32)
-        log_probs = log_probs[:, row]
+        row, log_probs = np.arange(model.vocabulary_size, dtype=np.int32), model.next_log_probs(state)
+    if rules.allowed is not None:
+        columns = np.isin(row, [*rules.allowed, model.end])
+        row, log_probs = row[columns], log_probs[:, columns]
     weights = log_probs.astype(np.float64)
     weights[:, np.isin(row, rules.banned)] = -np.inf
     candidates = Candidates(np.broadcast_to(row, log_probs.shape), log_probs, weights)
     _adjust(candidates, rules, histories)
     return candidates
+
+
+def _in_form(
+    model: LanguageModel[Any], state: Any, forms: Sequence[FormState]
+) -> tuple[Int32[ndarray, " k"], Float32[ndarray, "B k"]]:
+    """The tokens that may follow in some row, by id, and their log-probabilities; -inf in other rows.
+
+    Notes with each form the mass of its tokens.
+    """
+    may_follow = np.stack([form.mask() for form in forms])
+    tokens = np.flatnonzero(may_follow.any(axis=0)).astype(np.int32)
+    if tokens.size > _FEW:
+        log_probs = model.next_log_probs(state)[:, tokens]
+    else:
+        tokens = tokens if tokens.size else np.array([model.end], np.int32)
+        rows = np.arange(len(forms), dtype=np.int32).repeat(tokens.size)
+        log_probs = model.log_probs_of(state, rows, np.tile(tokens, len(forms))).reshape(len(forms), tokens.size)
+    log_probs = np.where(may_follow[:, tokens], log_probs, np.float32(-np.inf))
+    for form, row in zip(forms, log_probs.astype(np.float64), strict=True):
+        form.note_mass(float(np.exp(row).sum()))
+    return tokens, log_probs
 
 
 def _max_lowered(rules: Rules, histories: Sequence[History]) -> int:
@@ -196,7 +224,7 @@ DRAWS = (1, 1, 1, 2, 2, 4, 4, 8, 8)
 def needs_rows(rules: Rules) -> bool:
     """Whether a step needs whole distributions: if it draws from all tokens, but not as the model itself would."""
     config = rules.config
-    if rules.allowed is not None or config.raises_weights:
+    if rules.allowed is not None or rules.has_form or config.raises_weights:
         return True
     if config.temperature == 0 or config.top_k is not None:
         return False
@@ -216,6 +244,7 @@ def _only_lowers(rules: Rules) -> bool:
     """
     config = rules.config
     has_cuts = any(cut is not None for cut in (config.top_k, config.top_p, config.min_p, config.typical, rules.allowed))
+    has_cuts |= rules.has_form
     is_lower = 0 < config.temperature <= 1 and config.repetition_penalty == 1 and not config.raises_weights
     return is_lower and not has_cuts and not rules.no_repeat and not _is_as_the_model(rules)
 
@@ -229,6 +258,8 @@ def choose(
 ) -> tuple[Float32[ndarray, " B"], Int32[ndarray, " B"]]:
     """A token for each row: the model's own log-probability of it, and its id. Raises SettingError if none is left."""
     config = rules.config
+    if rules.has_form:
+        _check_forms(histories)
     if config.temperature == 0:
         candidates = best_candidates(model, state, 1, rules, histories)
         if not np.isfinite(candidates.weights).all():
@@ -244,6 +275,16 @@ def choose(
     if config.top_p is None and config.min_p is None:
         return model.draw(state, uniforms, rules.banned)
     return _draw_from_lists(model, state, rules, histories, uniforms)
+
+
+def _check_forms(histories: Sequence[History]) -> None:
+    """Raises SettingError if a text is stuck."""
+    for history in histories:
+        if history.form is not None and not history.form.mask().any():
+            raise SettingError(
+                f"no token of the vocabulary goes on in the form after {history.form.text!r}; choose a form that the "
+                "vocabulary can write, or a model of pieces, bytes or characters"
+            )
 
 
 def warped_candidates(model: LanguageModel[Any], state: Any, rules: Rules, histories: Sequence[History]) -> Candidates:

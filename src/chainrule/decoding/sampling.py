@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float32, Int32, Int64
     from numpy import ndarray
 
+    from chainrule.decoding.form import FormState
     from chainrule.decoding.next_token import Rules
     from chainrule.protocol import LanguageModel
 
@@ -38,7 +39,7 @@ class Row:
     tokens: all tokens so far. prefix_length: how many of them were given, and do not count as generated. generator: its
     random stream. until: a function that gets the generated tokens after each one that is not </s>; True ends the text.
     top: how many of the likeliest tokens a step reports for it. ending: why the text ended; None while it grows. error:
-    why it cannot continue.
+    why it cannot continue. form: the form of the text so far, if it has to have one.
     """
 
     tokens: list[int]
@@ -50,6 +51,7 @@ class Row:
     top: int = 0
     ending: Ending | None = None
     error: ChainruleError | None = None
+    form: FormState | None = None
     _rules: list[Rules] = field(default_factory=list)  # before min_tokens, and from there on
 
     @property
@@ -135,11 +137,15 @@ class Batch:
         state = self._state
         if len(members) < len(self.rows):
             state = self.model.select(state, np.array(members, np.int32))
-        histories = [History(row.tokens, row.prefix_length) for row in rows]
+        histories = [History(row.tokens, row.prefix_length, row.form) for row in rows]
         generators = [row.generator for row in rows]
         before = [generator.bit_generator.state for generator in generators] if self._isolates_errors else []
         try:
             log_probs[members], tokens[members] = choose(self.model, state, rules, histories, generators)
+            drawn = zip(members, tokens[members].tolist(), strict=True)
+            stuck = [i for i, token in drawn if (form := self.rows[i].form) is not None and not form.try_add(token)]
+            if stuck:
+                self._choose(rules, stuck, log_probs, tokens)
         except ChainruleError as error:
             if not self._isolates_errors:
                 raise
@@ -174,12 +180,13 @@ class Sample(NamedTuple):
     """A sampled text.
 
     tokens: its token ids, without </s>. log_probs: the model's own, of each token, and of </s> if the text ended with
-    it, in nats.
+    it, in nats. log_masses: of each step in a form, see `FormState`; None without one.
     """
 
     tokens: Int32[ndarray, " T"]
     log_probs: Float32[ndarray, " predicted"]
     ending: Ending
+    log_masses: Sequence[float] | None = None
 
     @property
     def log_prob(self) -> float:
@@ -187,12 +194,16 @@ class Sample(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One more token for some texts. is_open: whether the text continues, or was cut after max_tokens."""
+    """One more token for some texts. is_open: whether the text continues, or was cut after max_tokens.
+
+    log_masses: of the tokens that the form of each text left, 0 without a form.
+    """
 
     texts: Int64[ndarray, " B"]  # the indices of the texts
     tokens: Int32[ndarray, " B"]
     log_probs: Float32[ndarray, " B"]
     is_open: Bool[ndarray, " B"]
+    log_masses: Sequence[float] = ()
 
 
 def sample(
@@ -217,11 +228,14 @@ def sample(
     )
     tokens: dict[int, list[int]] = defaultdict(list)
     log_probs: dict[int, list[float]] = defaultdict(list)
+    log_masses: dict[int, list[float]] = defaultdict(list)
     closed: set[int] = set()
     for step in grown:
         for text, token, log_prob in zip(step.texts.tolist(), step.tokens.tolist(), step.log_probs, strict=True):
             tokens[text].append(token)
             log_probs[text].append(log_prob)
+        for text, log_mass in zip(step.texts.tolist(), step.log_masses, strict=False):
+            log_masses[text].append(log_mass)
         closed.update(step.texts[~step.is_open].tolist())
         progress("generating", len(closed), count)
 
@@ -229,7 +243,9 @@ def sample(
         drawn = tokens[text]
         ended = text in closed and drawn[-1] == model.end
         ending: Ending = "end" if ended else "stop" if text in closed else "length"
-        return Sample(np.array(drawn[:-1] if ended else drawn, np.int32), np.array(log_probs[text], np.float32), ending)
+        masses = None if constraints is None or constraints.form is None else log_masses[text]
+        ids = np.array(drawn[:-1] if ended else drawn, np.int32)
+        return Sample(ids, np.array(log_probs[text], np.float32), ending, masses)
 
     return [sample_of(text) for text in range(first, first + count)]
 
@@ -325,11 +341,13 @@ def _grow(
     for number, text in zip(numbers.tolist(), texts, strict=True):
         row_until = None if until is None else partial(until, number)
         prefix_length = len(text) - len(constraints.begin)
-        row = Row(text, config, constraints, np.random.default_rng([seed, number]), prefix_length, row_until)
+        generator, form = np.random.default_rng([seed, number]), constraints.begin_form()
+        row = Row(text, config, constraints, generator, prefix_length, row_until, form=form)
         number_of[row] = number
     batch = Batch(model)
     batch.add(state, list(number_of))
     while batch.rows:
         step = batch.step()
         is_open = np.array([row.ending in (None, "length") for row in step.rows], np.bool_)
-        yield Step(np.array([number_of[row] for row in step.rows]), step.tokens, step.log_probs, is_open)
+        masses = [] if constraints.form is None else [row.form.log_masses[-1] for row in step.rows if row.form]
+        yield Step(np.array([number_of[row] for row in step.rows]), step.tokens, step.log_probs, is_open, masses)

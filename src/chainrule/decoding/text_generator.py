@@ -40,7 +40,8 @@ class Text(NamedTuple):
 
     text: the normalised prompt and the continuation. continuation: the generated part alone.
     log_prob: that of the generated tokens, and of </s> if the text ended with it, in nats. score: what it was ranked
-    by. tokens: the generated tokens, with the tokenizer's markers.
+    by. tokens: the generated tokens, with the tokenizer's markers. log_mass: of a text that was drawn in a form, the
+    sum of log m over the steps, where m is the probability of all tokens that might follow; see `form_probability`.
     """
 
     text: str
@@ -49,6 +50,7 @@ class Text(NamedTuple):
     ending: Ending
     tokens: list[str]
     continuation: str
+    log_mass: float | None = None
 
 
 class Piece(NamedTuple):
@@ -59,10 +61,14 @@ class Piece(NamedTuple):
 
 
 class SearchedTexts(NamedTuple):
-    """texts: distinct, best first. tree: all that the search considered, if keep_tree."""
+    """texts: distinct, best first. tree: all that the search considered, if keep_tree.
+
+    is_proven: whether no other text within the limits is likelier.
+    """
 
     texts: list[Text]
     tree: SearchTree | None
+    is_proven: bool = False
 
 
 MOST_TEXTS = 1_000_000  # of a prompt, all of which are held; other seeds give others
@@ -216,7 +222,7 @@ class TextDecoder:
         tree = None
         if keep_tree:
             tree = with_greedy(self.model, start.tokens, result.tree, config, constraints, until)
-        return SearchedTexts(sorted(texts.values(), key=output.index), tree)
+        return SearchedTexts(sorted(texts.values(), key=output.index), tree, result.is_proven)
 
     def _surface(self, token: int, seed: int = 0, number: int = 0, position: int = 0) -> bytes:
         """A token as it is written. The spelling of an unknown one depends only on seed, text and position."""
@@ -244,7 +250,9 @@ class TextDecoder:
             after = after[: first_stop(after, limits.stop)]
         score = output.score if isinstance(output, Hypothesis) else output.log_prob
         tokens = [surface.decode("utf-8", "replace") for surface in surfaces]
-        return Text(start.text + after, output.log_prob, score, output.ending, tokens, after)
+        masses = output.log_masses if isinstance(output, Sample) else None
+        log_mass = None if masses is None else float(sum(masses))
+        return Text(start.text + after, output.log_prob, score, output.ending, tokens, after, log_mass)
 
 
 class _Prompt(NamedTuple):

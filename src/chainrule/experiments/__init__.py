@@ -23,6 +23,10 @@ Name = Literal[
     "bottleneck",
     "attention",
     "heads",
+    "softmax",
+    "projections",
+    "dilution",
+    "lookups",
     "extrapolation",
     "scaling",
 ]
@@ -44,6 +48,10 @@ HOMES: dict[Name, str] = {
     "bottleneck": "attention",
     "attention": "attention",
     "heads": "attention",
+    "softmax": "attention_weights",
+    "projections": "attention_weights",
+    "dilution": "attention_weights",
+    "lookups": "attention_weights",
     "extrapolation": "positions",
     "scaling": "data",
 }

@@ -8,18 +8,18 @@ letters backwards (Cho et al. 2014; Bahdanau et al. 2015, figure 2). Without att
 encoder's last state.
 
 Heads: what each head of a small Transformer looks at, after it has learned sentences of two kinds (Clark et al. 2019
-ask both of BERT).
+ask both of BERT), and what is lost without it (Michel et al. 2019).
 
-    the key near the cars from the houses is lost             when the verb is to be predicted, the subject is what
-                                                              matters, and the nouns that stand nearer mislead
-    the king said the girl near the house saw herself         when the reflexive is to be predicted, the person that it
-                                                              stands for matters, and the other one misleads
+    the key near the cars from the houses is lost          when the verb is to be predicted, the subject is what
+                                                           matters, and the nouns that stand nearer mislead
+    the king said the girl near the boy saw herself        when the reflexive is to be predicted, the person that it
+                                                           stands for matters; a nearer one misleads, and the first
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -27,19 +27,22 @@ from chainrule.base.progress import Progress, silent
 from chainrule.datasets.random import Random
 from chainrule.datasets.sentences import LEARNED, agreement_at_a_distance
 from chainrule.drawing.plots import Axis, Line
-from chainrule.experiments.findings import Findings, in_turn
+from chainrule.experiments.findings import Findings, in_turn, share_of
 from chainrule.experiments.small_models import FIRST_WORD, SMALL, accuracy, draw_sources, train_on_reversal, train_small
 from chainrule.neural.config import TransformerConfig
 from chainrule.neural.inspection import maps_of_text
+from chainrule.neural.intervention import Unit, log_probs_without, units_of
 from chainrule.training.config import TrainingConfig
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from jaxtyping import Float
+    from jaxtyping import Float, Float64, Int32
     from numpy import ndarray
 
+    from chainrule.datasets.sentences import MinimalPair
     from chainrule.neural.config.seq2seq import Looks, Seq2SeqConfig
+    from chainrule.protocol import LanguageModel
 
 COMPARED: dict[str, Seq2SeqConfig] = {
     "none": replace(SMALL, attention="none"),
@@ -125,10 +128,13 @@ def bottleneck(
     )
 
 
-_VERBS = {"is", "are", "was", "were", "has", "have"}
+_FORMS = (("is", "are"), ("was", "were"), ("has", "have"), ("himself", "herself"))
+_OTHER_FORM = {one: other for forms in _FORMS for one, other in (forms, forms[::-1])}
+_VERBS = {verb for forms in _FORMS[:-1] for verb in forms}
 _SUBJECT = 2  # its position, after </s> and `the`
 _PEOPLE = {"himself": ("boy", "king", "man"), "herself": ("girl", "queen", "woman")}
-_PLACES = ((), ("near", "the", "house"), ("from", "the", "city"), ("behind", "the", "garden"))
+_PREPOSITIONS = ("near", "behind", "from")
+_PLACES = ("house", "city", "garden")
 _ACTIONS = ("saw", "helped", "hurt", "praised")
 
 
@@ -158,78 +164,125 @@ def heads(
     layers: int = 2,
     width: int = 64,
     sentences: int = 4000,
-    tested: int = 100,
+    tested: int = 200,
     steps: int = 400,
 ) -> Findings:
-    """The habits of each head, with a line for each. Raises SettingError."""
+    """The habits of each head, and the share of right words without it, with a line for each. Raises SettingError."""
     chance = Random(seed, "heads")
     texts = [chance.choice(LEARNED)(chance).good.split() for _ in range(sentences)]
     texts += [draw_reflexive(chance).words for _ in range(sentences)]
-    tests = [agreement_at_a_distance(chance).good.split() for _ in range(tested)]
-    reflexives = [draw_reflexive(chance) for _ in range(tested)]
-    words = sorted({word for text in (*texts, *tests) for word in text})
+    verbs = [_to_verb(agreement_at_a_distance(chance)) for _ in range(tested)]
+    reflexives = [draw_reflexive(chance, has_rival=True) for _ in range(tested)]
+    words = sorted({word for text in (*texts, *verbs) for word in text} | _VERBS)
     ids = {word: FIRST_WORD + i for i, word in enumerate(words)}
     config = TransformerConfig(layers=layers, heads=4, width=width, context=32, memory="document")
     training = TrainingConfig(steps=steps, batch=32, seed=seed, compile="no")
-    progress("heads: training", 0, 2)
+    progress("heads: training", 0, 3)
     order = np.random.default_rng(seed).permutation(len(texts))
     documents = [[ids[word] for word in texts[i]] for i in order.tolist()]
     model = train_small(documents, FIRST_WORD + len(words), config, training)
-    progress("heads: looking", 1, 2)
+    progress("heads: looking", 1, 3)
+
+    def ids_of(text: Sequence[str]) -> Int32[ndarray, " T"]:
+        return np.array([ids[word] for word in text], np.int32)
 
     def maps_before(text: list[str]) -> dict[str, Float[ndarray, "T T"]]:
         """The weights of each head over a text, whose last query predicts the next word."""
-        _, maps = maps_of_text(model, np.array([ids[word] for word in text], np.int32))
+        _, maps = maps_of_text(model, ids_of(text))
         return {
             f"layer {layer.layer}, head {head + 1}": np.asarray(weights)
             for layer in maps
             for head, weights in enumerate(layer.weights)
         }
 
-    verbs = [next(i for i, word in enumerate(text) if word in _VERBS) for text in tests]
-    before_verbs = [maps_before(text[:verb]) for text, verb in zip(tests, verbs, strict=True)]
+    before_verbs = [maps_before(text[:-1]) for text in verbs]
     before_reflexives = [(maps_before(reflexive.words[:-1]), reflexive.antecedent) for reflexive in reflexives]
-    progress("heads", 2, 2)
+    progress("heads: removing", 2, 3)
+    units = [unit for layer in units_of(model) for unit in layer if isinstance(unit.part, int)]
+    right_verbs = _right_without(model, units, [(ids_of(text), ids[_OTHER_FORM[text[-1]]]) for text in verbs])
+    right_reflexives = _right_without(
+        model, units, [(ids_of(words), ids[_OTHER_FORM[words[-1]]]) for words, _ in reflexives]
+    )
+    progress("heads", 3, 3)
     means = {
         head: HeadStatistics(*np.mean([habits(maps[head]) for maps in before_verbs], 0)) for head in before_verbs[0]
     }
     subject = {head: _mean(maps[head][-1, _SUBJECT] for maps in before_verbs) for head in means}
     antecedent = {head: _mean(maps[head][-1, place] for maps, place in before_reflexives) for head in means}
-    previous = {head: own.previous for head, own in means.items()}
-    (on_subject, share), (on_antecedent, part), (on_previous, rest) = map(_largest, (subject, antecedent, previous))
+    rows = [
+        [*own[:4], subject[head], antecedent[head], verb, reflexive]
+        for (head, own), verb, reflexive in zip(means.items(), right_verbs[1:], right_reflexives[1:], strict=True)
+    ]
     return Findings(
-        title="What heads look at",
+        title="What heads look at, and what is lost without them",
         x=Axis(
             label="attention",
             categories=[
                 *("largest weight", "own word", "word before", "first token"),
-                *("verb to subject", "reflexive to person"),
+                *("verb to subject", "reflexive to person", "right verbs without", "right reflexives without"),
             ],
         ),
-        y=Axis(label="mean weight"),
+        y=Axis(label="mean weight, or share"),
         lines=[
-            Line(label=head, x=list(range(6)), y=[*map(float, own[:4]), subject[head], antecedent[head]])
-            for head, own in means.items()
+            Line(label=head, x=list(range(len(row))), y=[float(value) for value in row])
+            for head, row in zip(means, rows, strict=True)
         ],
         finding=(
-            f"Where the verb is to be predicted, {on_subject} puts {share:.0%} of its weight on the subject, across "
-            f"misleading nouns; where himself or herself is, {on_antecedent} puts {part:.0%} on the person meant, not "
-            f"on the other one; {on_previous} looks at the word before ({rest:.0%})."
+            f"{_told('The verb', 'the subject', subject, right_verbs, tested)} "
+            f"{_told('The reflexive', 'the person meant', antecedent, right_reflexives, tested)}"
         ),
         says=[f"{head}: looks back {own.distance:.1f} words on average" for head, own in means.items()],
     )
 
 
-def draw_reflexive(chance: Random) -> Reflexive:
-    """the king said the girl near the house saw herself; half of the sentences have no other person."""
-    pronoun, other = ("himself", "herself") if chance.below(2) else ("herself", "himself")
-    start = ["the", chance.choice(_PEOPLE[other]), "said"] if chance.below(2) else []
-    words = [*start, "the", chance.choice(_PEOPLE[pronoun]), *chance.choice(_PLACES), chance.choice(_ACTIONS), pronoun]
+def draw_reflexive(chance: Random, *, has_rival: bool = False) -> Reflexive:
+    """the king said the girl near the boy saw herself: half of the sentences begin with another person.
+
+    has_rival: whether a person of the other gender stands nearer than the one that is meant; if not, a person of either
+    gender, a place or nothing does.
+    """
+    pronoun = chance.choice(tuple(_PEOPLE))
+    start = ["the", chance.choice(_PEOPLE[chance.choice(tuple(_PEOPLE))]), "said"] if chance.below(2) else []
+    near: list[str] = []
+    if has_rival:
+        near = [chance.choice(_PREPOSITIONS), "the", chance.choice(_PEOPLE[_OTHER_FORM[pronoun]])]
+    elif kind := chance.below(3):
+        nouns = _PLACES if kind == 1 else _PEOPLE[chance.choice(tuple(_PEOPLE))]
+        near = [chance.choice(_PREPOSITIONS), "the", chance.choice(nouns)]
+    words = [*start, "the", chance.choice(_PEOPLE[pronoun]), *near, chance.choice(_ACTIONS), pronoun]
     return Reflexive(words, len(start) + 2)
 
 
-def _largest(weights: dict[str, float]) -> tuple[str, float]:
-    return max(weights.items(), key=lambda item: item[1])
+def _to_verb(pair: MinimalPair) -> list[str]:
+    """The right sentence, up to its verb."""
+    words = pair.good.split()
+    return words[: 1 + next(i for i, word in enumerate(words) if word in _VERBS)]
+
+
+def _right_without(
+    model: LanguageModel[Any], units: Sequence[Unit], texts: Sequence[tuple[Int32[ndarray, " T"], int]]
+) -> Float64[ndarray, " units+1"]:
+    """The share of texts whose last token is likelier than another one, of the whole model and without each unit."""
+    groups = [[], *([unit] for unit in units)]
+    right = []
+    for tokens, other in texts:
+        wrong = np.append(tokens[:-1], np.int32(other))
+        own, others = (log_probs_without(model, row, groups, "zero", silent)[:, -1] for row in (tokens, wrong))
+        right.append(own > others)
+    return np.asarray(np.mean(right, 0))
+
+
+def _told(what: str, on: str, weights: Mapping[str, float], right: Float64[ndarray, " cases"], tested: int) -> str:
+    """What a head looks at most, and how much is right with it, without it, and without the head that matters most."""
+    names = list(weights)
+    looks, share = max(weights.items(), key=lambda item: item[1])
+    needed = int(np.argmin(right[1:]))
+    without = right[1 + names.index(looks)]
+    own = "" if right[1 + needed] >= without else f", and without {names[needed]} {share_of(right[1 + needed], tested)}"
+    return (
+        f"{what} is right in {share_of(right[0], tested)}, against misleading nouns that stand nearer: {looks} puts "
+        f"{share:.0%} of its weight on {on}, and without it {share_of(without, tested)} are right{own}."
+    )
 
 
 def _mean(weights: Iterable[float]) -> float:

@@ -13,6 +13,7 @@ from chainrule.api.models.model import Model, check_kind
 from chainrule.api.seq2seq.caption_model import CaptionModel
 from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel
 from chainrule.api.showing.attend import AttentionMaps, attend, attend_picture
+from chainrule.base.progress import silent
 from chainrule.decoding.config import BeamConfig, Limits
 from chainrule.errors import SettingError
 from chainrule.explorer.records import LONGEST, chosen
@@ -72,7 +73,8 @@ def attention(
     """The attention maps of one layer, and the titles of all; for captions, the picture as each token attends to it.
 
     text: for seq2seq models and captioners, the target; by default what the model writes. given, picture: as for
-    `text_model`. weights: float32, little-endian, in base64: head by head, each row by row. Raises SettingError,
+    `text_model`. weights: float32, little-endian, in base64: head by head, each row by row. without: of a Transformer
+    that continues texts, the change in log P of the text, in nats, where each head is removed. Raises SettingError,
     TextError, MarkerError.
     """
     if isinstance(model, CaptionModel):
@@ -91,7 +93,22 @@ def attention(
             "this model has no attention to show; expected a Transformer, a seq2seq model, or a captioner"
         )
     assert isinstance(drawn, AttentionMaps)
-    return _maps(drawn, layer)
+    return {**_maps(drawn, layer), "without": _without_heads(model, text, layer)}
+
+
+def _without_heads(model: object, text: str, layer: int) -> list[float] | None:
+    from chainrule.neural.encoders.transformer import Transformer
+    from chainrule.neural.intervention import log_probs_without, units_of
+    from chainrule.neural.language_model import NeuralModel
+
+    if not isinstance(model, CausalModel):
+        return None
+    engine, tokens = model.engine, model.tokenizer.encode_texts([text]).ids[:-1]
+    if not (isinstance(engine, NeuralModel) and isinstance(engine.network.encoder, Transformer) and len(tokens)):
+        return None
+    heads = [unit for unit in units_of(engine)[layer] if isinstance(unit.part, int)]
+    rows = log_probs_without(engine, tokens, [[], *([head] for head in heads)], "zero", silent).astype(np.float64)
+    return [float(change) for change in (rows[1:] - rows[0]).sum(1)]
 
 
 def _check_length(tokens: int) -> None:

@@ -82,6 +82,8 @@ def build(config: NetworkConfig, vocabulary_size: int, counts: Float[Tensor, " V
         ends=config.ends,
         banned=config.banned,
         transform=ends.output_transform,
+        scale=ends.logit_scale,
+        cap=ends.logit_cap,
     )
     if config.output == "full":
         return Network(config, ends.embedding, encoder, full, _next_sentence(config))
@@ -104,6 +106,8 @@ class _Ends(NamedTuple):
     output_weight: nn.Parameter
     output_bias: bool
     output_transform: OutputTransform | None = None
+    logit_scale: float = 1.0
+    logit_cap: float | None = None
 
 
 def _ends(config: NetworkConfig, vocabulary_size: int) -> _Ends:
@@ -117,12 +121,12 @@ def _ends(config: NetworkConfig, vocabulary_size: int) -> _Ends:
 
 
 def _ends_of_transformer(config: TransformerConfig, vocabulary_size: int) -> _Ends:
-    width = config.width
+    width = config.input_width
     embedding = Embedding(
         vocabulary_size,
         width,
-        scale=math.sqrt(width) if config.scaled_embedding else 1.0,
-        norm=norm_of(config) if config.embedding_norm else None,
+        scale=(math.sqrt(width) if config.scaled_embedding else 1.0) * config.embedding_scale,
+        norm=norm_of(config, width) if config.embedding_norm else None,
         token_dropout=config.embedding_dropout,
     )
     std = 0.02 if config.initialisation == "gpt2" else width**-0.5 if config.tied else 1.0
@@ -132,8 +136,12 @@ def _ends_of_transformer(config: TransformerConfig, vocabulary_size: int) -> _En
         weight = nn.Parameter(torch.zeros(vocabulary_size, width))
         if not config.zero_projections:
             initialise(weight, config.initialisation)
-    transform = OutputTransform(config.feed_forward, width, norm_of(config)) if config.output_transform else None
-    return _Ends(embedding, weight, config.output_bias, transform)
+    transform = None
+    if config.output_transform:
+        transform = OutputTransform(
+            config.feed_forward, (config.width, width), norm_of(config, width), bias=config.biases
+        )
+    return _Ends(embedding, weight, config.output_bias, transform, config.logit_scale, config.logit_cap)
 
 
 def _cutoffs(vocabulary_size: int) -> tuple[int, ...]:

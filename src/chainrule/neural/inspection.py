@@ -136,7 +136,7 @@ def gates_of_text(model: object, tokens: Int32[ndarray, " T"]) -> tuple[Int64[nd
         return read, _of_layers(model.body.layers, model.body.vectors(torch.from_numpy(read)))
     raise SettingError(
         "this network has no gates to show; expected a recurrent language model, a classifier of texts with "
-        "recurrent layers, or a classifier of pictures"
+        "recurrent layers, or a classifier of pictures; of a Transformer, remove='zero' shows what its heads do"
     )
 
 

@@ -126,7 +126,7 @@ def network_from(settings: Json, arrays: Arrays, vocabulary_size: int, kind: typ
             f"the fields of the settings are {', '.join(sorted(settings)) or 'missing'}; expected network"
         )
     config: NetworkConfig = config_from_json(kind, settings["network"])
-    check_layers(settings["network"].get("layers", 0), arrays)
+    check_layers(settings["network"].get("layers", 0) * max(1, settings["network"].get("experts", 0)), arrays)
     return filled_network(lambda: build(config, vocabulary_size), arrays)
 
 

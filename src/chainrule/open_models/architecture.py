@@ -9,7 +9,7 @@ Legend: H heads, K heads of keys and values, d numbers in a head, D width.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy as np
 from chainrule.base.bfloat16 import negate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from numpy import ndarray
 
@@ -66,7 +66,8 @@ SAME = Change(lambda tensors, config: tensors[0], lambda tensor, config: [tensor
 
 
 class Tensor(NamedTuple):
-    """An array of ours, by its name, and what it is made of. {layer} stands for each layer's number.
+    """An array of ours, by its name, and what it is made of. {layer} stands for each layer's number, {expert}
+    for each expert's.
 
     by_token: whether it has a row for each token, since others number tokens differently. when: a function that says
     whether networks of these settings have it in this form; None where all do that have such an array.
@@ -78,10 +79,14 @@ class Tensor(NamedTuple):
     by_token: bool = False
     when: Callable[[Any], bool] | None = None
 
-    def names(self, layer: int) -> tuple[str, ...]:
-        """Their names of the tensors of one layer."""
+    def names(self, layer: int, expert: int = 0) -> tuple[str, ...]:
+        """Their names of the tensors of one layer, and of one expert in it."""
         theirs = (self.theirs,) if isinstance(self.theirs, str) else self.theirs
-        return tuple(name.format(layer=layer) for name in theirs)
+        return tuple(name.format(layer=layer, expert=expert) for name in theirs)
+
+    def places(self, layers: int, experts: int) -> Iterator[tuple[int, int]]:
+        """Layers, and experts in them, that have such an array."""
+        return product(range(layers), range(experts if "{expert}" in self.ours else 1))
 
 
 def weight_and_bias(ours: str, theirs: str | tuple[str, ...], change: Change = SAME) -> tuple[Tensor, Tensor]:
@@ -123,6 +128,10 @@ class Architecture:
     aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     computed: Mapping[str, Callable[[Any], ndarray]] = field(default_factory=dict)
 
+    def fields(self) -> set[str]:
+        """The fields of config.json that its settings follow from."""
+        return {name for row in self.settings for name in ((row.theirs,) if isinstance(row, Setting) else row.fields)}
+
     @property
     def is_bidirectional(self) -> bool:
         """Whether it reads a text with a token of its own on either side."""
@@ -140,69 +149,14 @@ ACTIVATIONS = {
     "swish": "silu",
     "relu2": "relu_squared",
 }
-GATED = {"silu": "swiglu", "swish": "swiglu", "gelu_pytorch_tanh": "geglu", "gelu_new": "geglu"}
-
-
-def _read_rope(config: Json) -> Json:
-    """rope_theta and rope_scaling of transformers 4, rope_parameters of 5; they may not contradict each other."""
-    scaling, parameters = config.get("rope_scaling"), config.get("rope_parameters")
-    given = {**(scaling or {}), **(parameters or {})}
-    if scaling and parameters:
-        for name in scaling.keys() & parameters.keys():
-            if scaling[name] != parameters[name]:
-                raise ValueError(f"{name} is {scaling[name]!r} in one and {parameters[name]!r} in the other")
-    theta, new_theta = config.get("rope_theta"), given.get("rope_theta")
-    if None not in (theta, new_theta) and theta != new_theta:
-        raise ValueError(f"rope_theta is {theta!r}, and {new_theta!r} in rope_parameters")
-    base = next((value for value in (new_theta, theta) if value is not None), 10_000.0)
-    settings: Json = {"positions": "rotary", "rotary_base": float(base)}
-    kind = given.get("rope_type", given.get("type", "default"))
-    if kind == "default":
-        return settings
-    settings |= {"rotary_scaling": kind, "rotary_factor": float(given["factor"])}
-    if kind == "llama3":
-        return settings | {
-            "rotary_low_factor": float(given["low_freq_factor"]),
-            "rotary_high_factor": float(given["high_freq_factor"]),
-            "rotary_trained_context": given["original_max_position_embeddings"],
-        }
-    if kind != "linear":
-        raise ValueError(f"rotary scaling {kind!r} is not supported; known are default, linear and llama3")
-    return settings
-
-
-def _write_rope(config: TransformerConfig) -> Json:
-    """Both spellings: given only the new one, transformers 4 would silently take a theta of 10,000."""
-    if config.rotary_scaling == "none":
-        return {
-            "rope_theta": config.rotary_base,
-            "rope_scaling": None,
-            "rope_parameters": {"rope_type": "default", "rope_theta": config.rotary_base},
-        }
-    scaling: Json = {"rope_type": config.rotary_scaling, "factor": config.rotary_factor}
-    if config.rotary_scaling == "llama3":
-        scaling |= {
-            "low_freq_factor": config.rotary_low_factor,
-            "high_freq_factor": config.rotary_high_factor,
-            "original_max_position_embeddings": config.rotary_trained_context,
-        }
-    return {
-        "rope_theta": config.rotary_base,
-        "rope_scaling": scaling,
-        "rope_parameters": {**scaling, "rope_theta": config.rotary_base},
-    }
-
-
-ROPE = Rule(("rope_theta", "rope_scaling", "rope_parameters"), _read_rope, _write_rope)
-
-
-def _read_window(config: Json) -> Json:
-    window, context = config.get("sliding_window"), config.get("max_position_embeddings")
-    return {"window": None if window is None or (context is not None and window >= context) else window}
-
-
-# A window that is as long as the context is none.
-SLIDING_WINDOW = Rule(("sliding_window",), _read_window, lambda config: {"sliding_window": config.window})
+GATED = {
+    "silu": "swiglu",
+    "swish": "swiglu",
+    "gelu_pytorch_tanh": "geglu",
+    "gelu_new": "geglu",
+    "gelu_fast": "geglu",
+    "gelu": "geglu_exact",
+}
 
 
 def _split_heads(array: ndarray, config: TransformerConfig) -> list[ndarray]:
@@ -245,6 +199,55 @@ def _with_second_halves_negated(rows: ndarray, config: TransformerConfig) -> nda
 
 # As QUERY_KEY_VALUE, where positions rotate the other way.
 ROTATED_BACKWARDS = Change(_rotated_backwards, _rotated_forwards)
+
+
+def _halves_together(part: ndarray, config: TransformerConfig) -> ndarray:
+    """(n, r/2, 2) rows, neighbours of which are rotated together, as (n, 2, r/2); other rows of a head stay."""
+    return _reordered(part, config, (-1, 2))
+
+
+def _neighbours_together(part: ndarray, config: TransformerConfig) -> ndarray:
+    return _reordered(part, config, (2, -1))
+
+
+def _reordered(part: ndarray, config: TransformerConfig, shape: tuple[int, int]) -> ndarray:
+    """shape: that of the rotated rows of a head, whose two dimensions are exchanged."""
+    heads = part.reshape(-1, config.width_of_heads, *part.shape[1:])
+    turned, rest = heads[:, : config.rotated_width], heads[:, config.rotated_width :]
+    turned = turned.reshape(len(turned), *shape, *part.shape[1:]).swapaxes(1, 2).reshape(turned.shape)
+    return np.concatenate([turned, rest], axis=1).reshape(part.shape)
+
+
+def _from_neighbours(tensors: list[ndarray], config: TransformerConfig) -> ndarray:
+    query, key, value = tensors
+    return np.concatenate([_halves_together(query, config), _halves_together(key, config), value])
+
+
+def _to_neighbours(array: ndarray, config: TransformerConfig) -> list[ndarray]:
+    query, key, value = _split_heads(array, config)
+    return [_neighbours_together(query, config), _neighbours_together(key, config), value]
+
+
+# As QUERY_KEY_VALUE, where neighbours of a head are rotated together, not its halves.
+NEIGHBOURS_ROTATED = Change(_from_neighbours, _to_neighbours)
+
+
+def _from_groups(tensors: list[ndarray], config: TransformerConfig) -> ndarray:
+    [array] = tensors
+    shape = array.shape[1:]
+    grouped = array.reshape(config.key_heads, -1, config.width_of_heads, *shape)  # (K, H/K + 2, d)
+    parts = grouped[:, :-2], grouped[:, -2], grouped[:, -1]
+    return np.concatenate([part.reshape(-1, *shape) for part in parts])
+
+
+def _to_groups(array: ndarray, config: TransformerConfig) -> list[ndarray]:
+    shape = array.shape[1:]
+    parts = [part.reshape(config.key_heads, -1, config.width_of_heads, *shape) for part in _split_heads(array, config)]
+    return [np.concatenate(parts, axis=1).reshape(-1, *shape)]
+
+
+# One matrix of queries, keys and values, by heads of keys: (K, H/K + 2, d) rows -> (H, d), (K, d), (K, d).
+GROUP_BY_GROUP = Change(_from_groups, _to_groups)
 
 
 def _regrouped(tensors: list[ndarray], config: TransformerConfig) -> ndarray:

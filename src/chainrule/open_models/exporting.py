@@ -43,6 +43,7 @@ _SPELLINGS = (
     "dtype",
     "torch_dtype",
 )  # of transformers 4 or 5
+_TRAINED_HERE = ("gpt2", "llama", "nanochat", "bert")  # architectures that presets have
 _MASK, _BEFORE = "[MASK]", "[CLS]"  # names there for <s> and </s> of a masked model
 _TYPES = {np.dtype("float32"): "float32", np.dtype("float16"): "float16", BFLOAT16: "bfloat16"}
 
@@ -120,16 +121,18 @@ def _architecture_of(config: NetworkConfig, origin: Json | None) -> Architecture
     if origin is not None:
         name = origin["config"].get("model_type")
         candidates.sort(key=lambda one: one.model_type != name)
-    tried = [(one, differences(one, config)) for one in candidates if type(config) is one.config]
-    for architecture, obstacles in tried:
-        if not obstacles:
+    tried: list[tuple[Architecture, list[str]]] = []
+    for architecture in (one for one in candidates if type(config) is one.config):
+        tried.append((architecture, differences(architecture, config)))
+        if not tried[-1][1]:
             return architecture
     if not tried:
         raise SettingError(
             f"a {type(config).__name__.removesuffix('Config')} network matches no architecture of transformers; "
             f"expected one of {', '.join(ARCHITECTURES)}"
         )
-    nearest, obstacles = min(tried, key=lambda pair: len(pair[1]))
+    ours = [pair for pair in tried if pair[0].model_type in _TRAINED_HERE]
+    nearest, obstacles = min(ours or tried, key=lambda pair: len(pair[1]))
     raise SettingError(
         f"the network matches no architecture of transformers; the nearest is {nearest.model_type}, which cannot have "
         f"{', '.join(obstacles)}"
@@ -151,15 +154,18 @@ def _tensors(
     kind = arrays["embedding.weight"].dtype
     tensors: dict[str, ndarray] = {}
     for row in architecture.tensors:
-        for layer in range(getattr(config, "layers", 0) if "{layer}" in row.ours else 1):
-            name = row.ours.format(layer=layer)
+        if row.when is not None and not row.when(config):
+            continue
+        layers = getattr(config, "layers", 0) if "{layer}" in row.ours else 1
+        for layer, expert in row.places(layers, getattr(config, "experts", 0)):
+            name = row.ours.format(layer=layer, expert=expert)
             if name not in arrays:
                 continue
             array = arrays[name]
             if row.by_token:
                 array = array[ours]
             parts = row.change.to_theirs(array, config)
-            names = row.names(layer)
+            names = row.names(layer, expert)
             if not architecture.writes_prefix:
                 names = tuple(name.removeprefix(architecture.prefix) for name in names)
             tensors |= {their: _narrowed(part, kind) for their, part in zip(names, parts, strict=True)}

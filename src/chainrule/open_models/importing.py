@@ -7,7 +7,9 @@ become ours. What it says of chat is its template, the names of its special toke
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
+from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -37,6 +39,7 @@ from chainrule.storage.hugging_face import (
     TARGET_VOCABULARY,
     TOKENIZER,
     VOCABULARY,
+    line_of,
 )
 from chainrule.text.tokenization.subword import Subword
 from chainrule.text.tokenization.tokenizer import Tokenizer
@@ -68,7 +71,7 @@ def import_checkpoint(checkpoint: Checkpoint, progress: Progress = silent) -> Im
     from chainrule.neural.saving import shapes_of
 
     architecture = architecture_of(checkpoint)
-    config, ignored = read_settings(architecture, checkpoint.config, f"{checkpoint.location}: {CONFIG}")
+    config, ignored = read_settings(architecture, checkpoint.config, checkpoint.location)
     if not isinstance(config, NetworkConfig):
         raise ModelFormatError(
             f"{checkpoint.location}: is a seq2seq model, a {architecture.model_type}; expected a model of one text"
@@ -78,7 +81,7 @@ def import_checkpoint(checkpoint: Checkpoint, progress: Progress = silent) -> Im
     numbering, warnings = _numbering_of(checkpoint, architecture, tensors, splitter)
     pooling = read_pooling(checkpoint, config.context) if architecture.family == "text-encoder" else {}
     config = replace(config, memory="document", **numbering.settings(), **pooling)
-    tensors.check_layers(getattr(config, "layers", 0))
+    tensors.check_layers(getattr(config, "layers", 0) * max(1, getattr(config, "experts", 0)))
     shapes = shapes_of(config, numbering.rows + numbering.theirs().tolist().count(-1))
     arrays: dict[str, ndarray] = {}
     for done, (name, array) in enumerate(arrays_of(architecture, config, {"target": numbering}, shapes, tensors)):
@@ -164,18 +167,36 @@ def architecture_of(checkpoint: Checkpoint) -> Architecture:
 
 def _named_architecture(checkpoint: Checkpoint) -> Architecture:
     """Raises ModelFormatError."""
-    name = checkpoint.config.get("model_type")
+    name, known = checkpoint.config.get("model_type"), ", ".join(ARCHITECTURES)
     if name is None:
         raise ModelFormatError(
             f"{checkpoint.location}: {CONFIG}: lacks model_type, as old ones do; write into it which of these it is: "
-            f"{', '.join(ARCHITECTURES)}"
+            f"{known}"
         )
     if not isinstance(name, str) or name not in ARCHITECTURES:
+        line = line_of(checkpoint.location, CONFIG, "model_type")
         raise ModelFormatError(
-            f"{checkpoint.location}: {CONFIG}: model_type is {name!r}, which is not supported; known are "
-            f"{', '.join(ARCHITECTURES)}"
+            f"{checkpoint.location}: {CONFIG}: model_type is {name!r}, which is not supported{line}; "
+            f"{_nearest(checkpoint, str(name)) or f'none of its tensors has a known name; known are {known}'}"
         )
     return ARCHITECTURES[name]
+
+
+def _nearest(checkpoint: Checkpoint, name: str) -> str:
+    """The architecture with the most tensors of the same names, for a message; among equals, with the likest name.
+    Nothing where there is none.
+    """
+    own = {re.sub(r"\b\d+\b", "0", tensor) for tensor in checkpoint.tensors}
+    shared = {
+        kind: own & {theirs for row in architecture.tensors for theirs in row.names(0)}
+        for kind, architecture in ARCHITECTURES.items()
+    }
+    nearest = max(shared, key=lambda kind: (len(shared[kind]), SequenceMatcher(None, kind, name).ratio()))
+    if not shared[nearest]:
+        return ""
+    other = sorted(own - shared[nearest])
+    found = f"the nearest is {nearest}, which has {len(shared[nearest])} of its {len(own)} kinds of tensors"
+    return f"{found}, but not {other[0]!r}" if other else found
 
 
 class Sides(NamedTuple):
@@ -318,7 +339,7 @@ def import_pair(checkpoint: Checkpoint, progress: Progress = silent) -> Imported
             f"{checkpoint.location}: {CONFIG}: model_type is {architecture.model_type!r}, which is a model of one "
             "text; expected one of a text given another"
         )
-    config, ignored = read_settings(architecture, checkpoint.config, f"{checkpoint.location}: {CONFIG}")
+    config, ignored = read_settings(architecture, checkpoint.config, checkpoint.location)
     assert isinstance(config, Seq2SeqConfig)
     tensors = Tensors(architecture, checkpoint)
     tensors.check_layers(config.encoder_layers + config.decoder_layers)

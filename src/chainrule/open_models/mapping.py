@@ -19,6 +19,7 @@ from chainrule.neural.config.seq2seq import Seq2SeqConfig
 from chainrule.open_models.architecture import REQUIRED, Rule, Setting
 from chainrule.open_models.vocabulary import rows_by_ours
 from chainrule.storage.config_json import CONFIG
+from chainrule.storage.hugging_face import line_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -65,12 +66,13 @@ _NO_MATTER = {
 
 
 def read_settings(
-    architecture: Architecture, config: Json, location: str
+    architecture: Architecture, config: Json, folder: str
 ) -> tuple[NetworkConfig | Seq2SeqConfig, list[str]]:
-    """The settings of our network, and the fields that were ignored. location: the file, for messages.
+    """The settings of our network, and the fields that were ignored. folder: that of config.json, for messages.
 
     Raises ModelFormatError where a field is missing, or asks for what is not supported.
     """
+    location = f"{folder}: {CONFIG}"
     settings: Json = {**architecture.implied}
     known: set[str] = set()
     for row in architecture.settings:
@@ -78,21 +80,24 @@ def read_settings(
         known |= set(names)
         try:
             settings |= _setting(row, config) if isinstance(row, Setting) else row.read(config)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise ModelFormatError(f"{location}: {' and '.join(n for n in names if n in config)}: {error}") from error
+        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
+            message = f"{error} is missing" if isinstance(error, KeyError) else error
+            present = [name for name in names if name in config]
+            line = line_of(folder, CONFIG, present[0]) if present else ""
+            raise ModelFormatError(f"{location}: {' and '.join(present)}: {message}{line}") from error
     fixed = {**_FIXED, **architecture.fixed}
     for name, value in fixed.items():
         if name not in known and config.get(name, value) not in (value, None):
             raise ModelFormatError(
                 f"{location}: {name} is {config[name]!r}, which is not supported; expected {value!r} of a "
-                f"{architecture.model_type}"
+                f"{architecture.model_type}{line_of(folder, CONFIG, name)}"
             )
     ignored = {*_IGNORED, *architecture.ignored}
     for name, value in config.items():
         if name not in known and name not in fixed and name not in ignored and value is not None:
             raise ModelFormatError(
                 f"{location}: {name} is {value!r:.80}, and its effect in a {architecture.model_type} is not known "
-                "here; if it changes no number, take it out of the file"
+                f"here; if it changes no number, take it out of the file{line_of(folder, CONFIG, name)}"
             )
     try:
         network = architecture.config(**settings)
@@ -124,7 +129,7 @@ def differences(architecture: Architecture, config: NetworkConfig | Seq2SeqConfi
     try:
         back = _filled_in(read_settings(architecture, write_settings(architecture, config), "")[0])
     except ModelFormatError as error:
-        return [str(error).removeprefix(": ")]
+        return [str(error).removeprefix(f": {CONFIG}: ")]
     pairs = [(each.name, getattr(filled, each.name), getattr(back, each.name)) for each in fields(config)]
     return [f"{name}={own!r}" for name, own, other in pairs if name not in _NO_MATTER and own != other]
 
@@ -161,17 +166,25 @@ def _filled_in(config: NetworkConfig | Seq2SeqConfig) -> NetworkConfig | Seq2Seq
         head_width=config.width_of_heads,
         feed_forward_width=config.hidden_width,
         rotary_width=config.rotated_width if config.positions == "rotary" else None,
+        embedding_width=config.input_width,
+        attention_scale=config.width_of_heads**-0.5 if config.attention_scale is None else config.attention_scale,
     )
     without_effect = {
         "rotary_base": config.positions != "rotary",
         "position_offset": config.positions != "learned",
         "without_biases": not config.biases,
         "shared_norm": not config.parallel,
-        "window_every": config.window is None,
-        **dict.fromkeys(("rotary_factor",), config.rotary_scaling == "none"),
-        **dict.fromkeys(
-            ("rotary_low_factor", "rotary_high_factor", "rotary_trained_context"), config.rotary_scaling != "llama3"
-        ),
+        **dict.fromkeys(("window_every", "full_layers"), config.window is None),
+        "window_rotary_base": config.window is None or config.positions != "rotary",
+        "unrotated_layers": config.positions != "rotary",
+        "gains_above_one": not config.norm_gain,
+        "joint_query_key_norm": not config.query_key_norm,
+        **dict.fromkeys(("chosen_experts", "normalised_experts"), not config.experts),
+        **dict.fromkeys(("rotary_divisors", "rotary_long_divisors"), config.rotary_scaling != "longrope"),
+        "rotary_amplitude": config.rotary_scaling not in ("yarn", "longrope"),
+        "rotary_factor": config.rotary_scaling == "none",
+        "rotary_trained_context": config.rotary_scaling in ("none", "linear"),
+        **dict.fromkeys(("rotary_low_factor", "rotary_high_factor"), config.rotary_scaling not in ("llama3", "yarn")),
     }
     defaults: Json = {each.name: each.default for each in fields(config)}
     return replace(config, **{name: defaults[name] for name, is_idle in without_effect.items() if is_idle})
@@ -250,11 +263,11 @@ def arrays_of(
         if row.when is not None and not row.when(config):
             continue
         numbering = numberings["source" if row.ours.startswith("source_") else "target"]
-        for layer in range(_layers(row, config)):
-            name = row.ours.format(layer=layer)
+        for layer, expert in row.places(_layers(row, config), getattr(config, "experts", 0)):
+            name = row.ours.format(layer=layer, expert=expert)
             if name not in shapes:
                 continue
-            sources = row.names(layer)
+            sources = row.names(layer, expert)
             used |= set(sources)
             parts = [tensors.sound(source) for source in sources]
             try:

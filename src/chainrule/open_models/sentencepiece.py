@@ -75,11 +75,13 @@ def definition_of_bytes(
     unknown: int | None,
     special: Sequence[int],
     added: Sequence[int],
+    keeps_words: bool = False,
 ) -> bytes:
     """A tokenizer.json of byte-level BPE.
 
     merges: two pieces each, separated by a space, in order of priority. unknown: the id for bytes without a piece.
-    special: ids of tokens that never match text. added: ids of tokens that match text as they are.
+    special: ids of tokens that never match text. added: ids of tokens that match text as they are. keeps_words: whether
+    a word that is a piece is that token, even where the merges lead elsewhere.
     """
     return _definition(
         special=[(token, pieces[token]) for token in special],
@@ -92,6 +94,7 @@ def definition_of_bytes(
             "unk_token": None if unknown is None else pieces[unknown],
             "vocab": {piece: i for i, piece in enumerate(pieces)},
             "merges": [merge.split(" ", 1) for merge in merges],
+            **({"ignore_merges": True} if keeps_words else {}),
         },
     )
 

@@ -1,6 +1,7 @@
 """Pages that show a network from the inside, over pictures or over a text; they open without a network connection.
 
-Over a text, a recurrent network's gates are heat maps, and single units are drawn along the text.
+Over a text, a recurrent network's gates are heat maps, and single units are drawn along the text; so is what changes
+where a Transformer's heads and layers are removed.
 """
 
 from __future__ import annotations
@@ -11,13 +12,26 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from chainrule.base.files import check_new_file
 from chainrule.drawing.pages import png_address, render, shorten
+from chainrule.errors import SettingError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from jaxtyping import Float32, Float64, UInt8
     from numpy import ndarray
+
+
+_SUFFIXES = (".html", ".json")
+
+
+def check_inspection_file(path: Path, *, overwrite: bool) -> None:
+    """Checks, before the work, that a file may be written. Raises OutputError, SettingError."""
+    if path.suffix.lower() not in _SUFFIXES:
+        raise SettingError(f"{path}: the name must end in .html for a page, or in .json")
+    check_new_file(path, overwrite=overwrite)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,6 +131,64 @@ def inside_text_page(heading: str, tokens: Sequence[str], layers: Sequence[Insid
         for layer in layers
     ]
     return render("inside_texts.html.j2", title=heading, layers=shown, low=_css(_LOW), high=_css(_HIGH))
+
+
+def effects_page(
+    heading: str,
+    done: str,
+    tokens: Sequence[str],
+    parts: Sequence[str],
+    effects: Float64[ndarray, "layers parts"],
+    along: Sequence[tuple[str, Float32[ndarray, " T"]]],
+) -> str:
+    """A self-contained HTML page without scripts: what changes where parts of a Transformer are replaced.
+
+    along: parts whose effect is shown at each token, with their names.
+    """
+    scale = max(float(np.abs(effects).max()), 1e-9)
+    rows = [f"layer {layer + 1}" for layer in range(len(effects))]
+    cell, left, top = 42.0, 70.0, 74.0
+    drawn = {
+        "title": heading,
+        "name": "",
+        "width": left + cell * len(parts) + 8,
+        "height": top + cell * len(rows) / 2 + 8,
+        "left": left,
+        "top": top,
+        "cells_width": cell * len(parts),
+        "cells_height": cell * len(rows) / 2,
+        "font": _FONT,
+        "image": png_address(_colours(-effects / scale)),
+        "row_labels": [
+            {"x": left - 5, "y": top + (i + 0.7) * cell / 2, "text": name, "hint": ""} for i, name in enumerate(rows)
+        ],
+        "column_labels": [
+            {"x": left + (i + 0.5) * cell + _FONT / 3, "y": top - 5, "text": name, "hint": ""}
+            for i, name in enumerate(parts)
+        ],
+        "numbers": [
+            {
+                "x": left + (j + 0.5) * cell,
+                "y": top + (i + 0.7) * cell / 2,
+                "text": f"{value:+.2f}",
+                "on_dark": abs(value) > scale / 2,
+            }
+            for i, row in enumerate(effects.tolist())
+            for j, value in enumerate(row)
+        ],
+    }
+    largest = max((float(np.abs(change).max(initial=0.0)) for _, change in along), default=0.0) or 1.0
+    lines = []
+    for name, change in along:
+        shares = -change / largest
+        spans = [
+            Span(token, _css(colour), abs(share) > 0.55, f"{value:+.3f}")
+            for token, colour, share, value in zip(
+                tokens, _colours(shares).tolist(), shares.tolist(), change.tolist(), strict=True
+            )
+        ]
+        lines.append({"name": name, "spans": spans})
+    return render("effects.html.j2", title=heading, done=done, map=drawn, lines=lines, low=_css(_LOW), high=_css(_HIGH))
 
 
 def _map(layer: InsideLayer, name: str, tokens: Sequence[str]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from chainrule.api.seq2seq.config import CaptionOptions, TargetBeam, WriteOptions
 from chainrule.api.texts.config import CorrectOptions
 from chainrule.base.options import describe_bounds, hints_of
-from chainrule.decoding.config import SamplingConfig
+from chainrule.decoding.config import MAX_FORM_BYTES, SamplingConfig
 from chainrule.errors import TextError
 from chainrule.pictures.codec import decode_bytes, pixel_count
 from chainrule.pictures.picture import Picture
@@ -151,10 +151,15 @@ class SamplingBody(Body if TYPE_CHECKING else options_body(SamplingConfig, Body)
     min_tokens: Whole | None = Field(None, ge=0, le=_MOST)
     n: Whole | None = Field(None, ge=1, le=_MOST)
     response_format: Any = None
+    json_schema: dict[str, Any] | None = None
+    regex: str | None = Field(None, max_length=MAX_FORM_BYTES)
+    grammar: str | None = Field(None, max_length=MAX_FORM_BYTES)
+    choices: list[str] | None = None
     tools: Any = None
     tool_choice: Any = None
     functions: Any = None
     function_call: Any = None
+    parallel_tool_calls: bool | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
 

@@ -109,7 +109,7 @@ class Service:
 
     async def complete(self, body: CompletionBody) -> CompletionAnswer:
         """The texts after prompts: a record, or chunks."""
-        return CompletionAnswer(await self.table.get(body.model, "generate"), body)
+        return await CompletionAnswer.of(await self.table.get(body.model, "generate"), body)
 
     async def chat(self, body: ChatBody) -> ChatAnswer:
         """The answer to a conversation: a record, or chunks."""

@@ -177,6 +177,10 @@ class Tensors(Mapping[str, "ndarray"]):
     def __len__(self) -> int:
         return len(self._layouts)
 
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of each tensor, by name, the outermost dimension first."""
+        return {name: layout.shape for name, layout in self._layouts.items()}
+
     def kinds(self) -> dict[str, str]:
         """The type of each tensor, by name."""
         return {name: layout.kind.name for name, layout in self._layouts.items()}

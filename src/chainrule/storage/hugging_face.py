@@ -149,6 +149,19 @@ def _parsed(content: bytes, location: str) -> Any:
         raise ModelFormatError(f"{location}: is no valid JSON: {error}; get or write the file again") from error
 
 
+def line_of(location: str, name: str, field: str) -> str:
+    """Where a field stands in a file of a folder, as the end of a message; nothing where no line of a file has it.
+
+    location: as in a `Checkpoint`.
+    """
+    try:
+        lines = read_file(Path(location) / name).decode("utf-8", "replace").splitlines()
+    except OSError:  # of another format, in which that file is made up
+        return ""
+    own = next((number for number, line in enumerate(lines, 1) if line.lstrip(" \t{").startswith(f'"{field}"')), None)
+    return "" if own is None else f" ({name}, line {own})"
+
+
 def _optional_json(path: Path) -> Json:
     return read_json(path) if path.exists() else {}
 

@@ -41,7 +41,7 @@ START_OVER = "start over with overwrite=True in place of resume=True"
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
 class DataFile(_Strict):

@@ -16,7 +16,15 @@ from chainrule.base.files import check_new_file, replace_file
 from chainrule.errors import SettingError
 from chainrule.pictures.codec import encode_png, resize
 from chainrule.pictures.picture import as_picture, fit_to_frame
-from chainrule.report.inspection import Image, InsideLayer, ShownLayer, ShownUnit, inside_page, inside_text_page
+from chainrule.report.inspection import (
+    Image,
+    InsideLayer,
+    ShownLayer,
+    ShownUnit,
+    check_inspection_file,
+    inside_page,
+    inside_text_page,
+)
 
 if TYPE_CHECKING:
     import os
@@ -26,11 +34,12 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.api.models.model import Model
+    from chainrule.api.showing.effects import CausalEffects
+    from chainrule.neural.intervention import Removal
     from chainrule.neural.vision.inspection import ReceptiveFields, UnitActivations
 
     Pixels = UInt8[ndarray, "H W C"]
 
-_SUFFIXES = (".html", ".json")
 ALONG = 4  # units of a layer that a page shows along the text, unless units are named
 
 
@@ -77,13 +86,6 @@ class TextInspection:
         text = self.page if target.suffix.lower() == ".html" else json.dumps(self.to_dict(), ensure_ascii=False) + "\n"
         with replace_file(target) as file:
             file.write(text.encode())
-
-
-def check_inspection_file(path: Path, *, overwrite: bool) -> None:
-    """Checks, before the work, that a file may be written. Raises OutputError, SettingError."""
-    if path.suffix.lower() not in _SUFFIXES:
-        raise SettingError(f"{path}: the name must end in .html for a page, or in .json")
-    check_new_file(path, overwrite=overwrite)
 
 
 def check_units(units: Sequence[int], width: int) -> None:
@@ -148,6 +150,30 @@ def inspect(model: Model, inputs: str, *, units: int | None = None, only: Sequen
 @overload
 def inspect(
     model: Model,
+    inputs: str,
+    *,
+    remove: Removal,
+    answer: str | None = None,
+    heads: Sequence[tuple[int, int]] = (),
+    progress: ProgressOption = None,
+) -> CausalEffects: ...
+
+
+@overload
+def inspect(
+    model: Model,
+    inputs: str,
+    *,
+    patch: str,
+    answer: str | None = None,
+    heads: Sequence[tuple[int, int]] = (),
+    progress: ProgressOption = None,
+) -> CausalEffects: ...
+
+
+@overload
+def inspect(
+    model: Model,
     inputs: Iterable[Any],
     *,
     picture: Any = None,
@@ -165,22 +191,40 @@ def inspect(
     units: int | None = None,
     only: Sequence[int] = (),
     patches: int | None = None,
+    remove: Removal | None = None,
+    patch: str | None = None,
+    answer: str | None = None,
+    heads: Sequence[tuple[int, int]] = (),
     progress: ProgressOption = None,
-) -> Inspection | TextInspection:
-    """A network from the inside: a recurrent one at each token of a text, or one that reads pictures.
+) -> Inspection | TextInspection | CausalEffects:
+    """A network from the inside: a recurrent one at each token of a text, a Transformer's heads and layers by what
+    changes without them, or a network that reads pictures.
 
     inputs: a text, for a recurrent language model or a classifier of texts with recurrent layers: what its gates, cells
     and hidden units compute at each token. Otherwise pictures, each a Picture, the path of one, or pixels: a
     classifier's first filters, and by layer the maps of a picture, the receptive field of the strongest unit, and the
     patches that excite the strongest units most (Zeiler and Fergus 2014).
+    remove: of a Transformer that continues texts: replace each head and layer in turn by nothing, zero, or by its mean
+    over the tokens so far, mean, and give the change in log P. patch: another text of as many tokens, whose outputs
+    take their place. answer: a continuation of the text, whose log P is watched; by default that of the text itself.
+    heads: layer and number, from 1, of heads that are also replaced all at once.
     units: shown of each layer; of a text by default 24, those whose hidden values vary most; of pictures 8, those that
     answer most strongly. only: the numbers of units to show in their place, of a text. picture: whose maps are shown;
     by default the first. patches: of each unit, by default 10, at most one of a picture. Raises SettingError,
     TextError.
 
     good:  chainrule.inspect(lstm, "the movie was not great").save("gates.html")
+    good:  chainrule.inspect(transformer, "the key near the cars", answer="is", remove="zero").effects
     good:  chainrule.inspect(classifier, ["a.jpg", "b.jpg"]).save("inside.html")
     """
+    if remove is not None or patch is not None or answer is not None or len(heads):
+        from chainrule.api.showing.effects import causal_effects
+
+        if not isinstance(inputs, str):
+            raise SettingError("remove and patch are for a text; leave them out for pictures")
+        if picture is not None or patches is not None or units is not None or len(only):
+            raise SettingError("remove and patch show heads and layers; leave out units, only, picture and patches")
+        return causal_effects(model, inputs, remove=remove, patch=patch, answer=answer, heads=heads, progress=progress)
     if isinstance(inputs, str):
         if picture is not None or patches is not None:
             raise SettingError("picture and patches are for networks that read pictures; leave them out for a text")

@@ -96,7 +96,7 @@ def build_corrector(model: Model, options: CorrectOptions, texts: Sequence[str] 
             "take one that continues texts, such as an n-gram model, and this one as rescore_by"
         )
     options = options.resolved()
-    words = word_index(model, options.lexicon)
+    words = word_index(model, options.lexicon, options.correction().keep)
     estimated = None
     if options.rate is None and any(texts) and not (isinstance(options.channel, str) and options.channel in CONFUSIONS):
         expected = _error_model(options.channel, _EXPECTED_RATE)
@@ -221,12 +221,15 @@ def _error_model(channel: ReadyChannel | Channel | PathLike[str], rate: float | 
     return WordErrorModel(learned, RATE_OF_WORDS if rate is None else rate, by_length=channel == ENGLISH)
 
 
-def word_index(model: Model, lexicon: Mapping[str, float] | WordIndex | str | PathLike[str] | None = None) -> WordIndex:
-    """The correct words: those of a lexicon or, without one, of the model's vocabulary. A Lexicon is used unchanged.
+def word_index(
+    model: Model, lexicon: Mapping[str, float] | WordIndex | str | PathLike[str] | None = None, keep: Sequence[str] = ()
+) -> WordIndex:
+    """The correct words: those of a lexicon or, without one, of the model's vocabulary; and some to keep.
 
     Raises SettingError, TextError.
     """
-    return lexicon if isinstance(lexicon, WordIndex) else WordIndex(_log_priors(model, lexicon))
+    words = lexicon if isinstance(lexicon, WordIndex) else WordIndex(_log_priors(model, lexicon))
+    return words.extended(keep)
 
 
 def _log_priors(model: Model, lexicon: Mapping[str, float] | str | PathLike[str] | None) -> dict[str, float]:
@@ -332,7 +335,7 @@ def _tuned(
     default_rate = RATE_OF_CHARACTERS if is_of_characters else RATE_OF_WORDS
     fixed: dict[str, Any] = {
         **_loaded(options.learned, options.rescore_by),
-        "lexicon": word_index(model, options.lexicon),
+        "lexicon": word_index(model, options.lexicon, base.keep),
         "grammar": options.grammar,
         "inflections": options.inflections,
         "channel": channel if is_ready_made else channel_of(channel, RATE_OF_CHARACTERS),

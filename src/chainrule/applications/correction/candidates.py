@@ -76,6 +76,7 @@ _RUN_TOGETHER = 4.0  # nats by which a space after such a word is lost more ofte
 _REAL_WORD = 3.0  # nats that a known word costs in whose place another one is put: most errors make no words
 _WITH_MARKS = 3  # variants of an unknown chunk, itself among them, that other marks are proposed with
 _LIKELY = -9.0  # nats from which on a word is a likely misspelling of another: teh
+_TWICE = -7.0  # log P that such a word is written twice
 _REMEMBERED = 1 << 18  # words whose options are kept
 
 
@@ -115,7 +116,7 @@ class Spelling:
         )
         return [
             [
-                [Proposal(1, *variant) for variant in self._variants(chunk)] + self._joined(text, chunks, i)
+                [Proposal(1, *variant) for variant in self._variants(chunk)] + self._of_two(text, chunks, i)
                 for i, chunk in enumerate(chunks)
             ]
             for text, chunks in zip(texts, parted, strict=True)
@@ -211,8 +212,8 @@ class Spelling:
         """A known word of one letter in its most frequent form (i -> I); other words unchanged."""
         return self._words.most_frequent_form(word) if len(word) == 1 and word in self._words else word
 
-    def _joined(self, text: str, chunks: list[Chunk], i: int) -> list[Proposal]:
-        """Two chunks that may be one known word, broken by a space."""
+    def _of_two(self, text: str, chunks: list[Chunk], i: int) -> list[Proposal]:
+        """A chunk and the next one as one word: broken by a space, or written twice."""
         if i + 1 >= len(chunks) or chunks[i].kept or chunks[i + 1].kept:
             return []
         left, right = chunks[i].text, chunks[i + 1]
@@ -225,6 +226,9 @@ class Spelling:
             return []
         end = right.words[0][1]
         word, after = left + right.text[:end], right.text[end:]
+        if left.lower() == right.text[:end].lower():  # other words than frequent ones are repeated on purpose
+            is_frequent = self._words.log_prior(left.lower()) > _FUNCTION_WORD
+            return [Proposal(2, left + after, _TWICE)] if is_frequent else []
         if word not in self._words or (left in self._words and right.text[:end] in self._words and len(word) < 4):
             return []
         log_prob = self._errors.log_probs([f"{left} {right.text[:end]}".lower()], [word.lower()])[0]

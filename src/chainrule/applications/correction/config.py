@@ -31,8 +31,8 @@ class CorrectionConfig(Options):
     probability of a change. weight: of the language model, relative to the channel. learned_weight: of the learned
     corrector's log P(right | wrong), relative to the channel. rescore_weight: of the second model's log-probability.
     new_word: by how many nats an unknown word of running text is likelier than the model says, which was trained on
-    other texts; less if it knows fewer than 10,000. keep: words that are never changed. calibration: slope and
-    intercept that make the log-odds of changes those of being right, see `tune_correction`.
+    other texts; less if it knows fewer than 10,000. keep: further correct words, which are never changed. calibration:
+    slope and intercept that make the log-odds of changes those of being right, see `tune_correction`.
     Raises SettingError.
     """
 
@@ -49,7 +49,7 @@ class CorrectionConfig(Options):
     new_word: float = option(3.0, "of an unknown word in running text, in nats", least=0, most=100, flag=None)
     keep: tuple[str, ...] = option(
         (),
-        "a file of words that are never changed, one on each line: names, special terms",
+        "a file of correct words besides the model's, which are never changed: names, special terms",
         reads=Path,
         parse=read_words,
         served=True,

@@ -5,6 +5,7 @@ What a LearnedCorrector, a seq2seq model trained on pairs of texts, writes joins
 
 from __future__ import annotations
 
+import re
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Protocol
 
@@ -39,6 +40,7 @@ _WAYS = 8  # proposals for a chunk that the beam follows, of the many that gramm
 _MANY_WORDS = 10_000  # a model that knows fewer expects many new ones already
 _PROPOSED = -4.0  # log P(written | a proposal that only the learned corrector made)
 _LONGEST = 4  # chunks that a proposal takes
+_ATTACHED = re.compile(r"""(?<=\w)(?=[,.;:?!)\]"”»]+(?:\s|$))|(?<=[(\["“«])(?=\w)""")
 
 
 class LearnedCorrector(Protocol):
@@ -121,6 +123,8 @@ class Corrector:
         self._spelling = Spelling(words, errors, self._config.candidates)
         self._grammar, self._learned, self._rescorer = grammar, learned, rescorer
         self._keep = frozenset(word.lower() for word in self._config.keep)
+        alone, attached = (self._tokenizer.encode_texts([text]).ids for text in (",", "a,"))
+        self._detaches = UNKNOWN not in alone and UNKNOWN in attached  # the model's own text has spaces before marks
 
     def correct(self, texts: Iterable[str]) -> list[Corrected]:
         """Corrects each text independently of the others. Raises TypeError if it is given a single text.
@@ -292,15 +296,20 @@ class Corrector:
         """The tokens of each variant, and the log-probability of the spelling of its unknown ones, in nats."""
         ordered = sorted(texts)
         capitals = self._grammar is not None  # which are then proposed, and must not be put there before
-        encoded = self._tokenizer.encode_texts(
-            [self._words.truecase(variant, capitals=capitals) for variant in ordered]
-        )
+        read = [self._words.truecase(variant, capitals=capitals) for variant in ordered]
+        if self._detaches:
+            read = [_ATTACHED.sub(" ", text) for text in read]
+        encoded = self._tokenizer.encode_texts(read)
         ends = np.flatnonzero(encoded.ids == END)
         costs = np.zeros(len(ordered))
         unknown = np.flatnonzero(encoded.ids == UNKNOWN)
         if unknown.size and self._speller is not None:
             owners = np.searchsorted(ends, unknown, side="right")
-            spelled = self._speller.log_probs([encoded.surface(place) for place in unknown.tolist()])
+            surfaces = [encoded.surface(place) for place in unknown.tolist()]
+            spelled = self._speller.log_probs(surfaces)
+            if self._keep:  # which are as likely, one and all, as every other new word
+                is_kept = [surface.decode("utf-8", "replace").lower() in self._keep for surface in surfaces]
+                spelled = np.where(is_kept, np.maximum(spelled, -np.log(2 * len(self._keep))), spelled)
             np.add.at(costs, owners, spelled + np.log(max(self._speller.unseen_types, 1)))
         return Variants({text: i for i, text in enumerate(ordered)}, encoded.ids, ends, costs)
 

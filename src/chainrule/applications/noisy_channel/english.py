@@ -45,6 +45,7 @@ _LOST, _DOUBLED, _UNDOUBLED, _SWAPPED, _AT_BEGIN = 0.006, 0.006, 0.06, 0.004, 0.
 _APOSTROPHE_LOST, _APOSTROPHE_MOVED, _APOSTROPHE_PUT_IN = 0.2, 0.01, 0.00002
 _ACCENT_LOST = 0.4
 _SPACE_LOST = 0.08  # the share of wrong words in which a space was lost or put in
+_ALIKE = {("ks", "x"): 0.02, ("i", "ye"): 0.02}  # thanx, payed
 
 
 @cache
@@ -107,6 +108,7 @@ def common_edits() -> Iterator[tuple[tuple[str, str], float]]:
             yield (letter, letter + other), too_many
             yield (letter + other, other + letter), _SWAPPED
     yield ("'", ""), _APOSTROPHE_LOST
+    yield from _ALIKE.items()
 
 
 def read_rules(text: str) -> dict[tuple[str, str], float]:

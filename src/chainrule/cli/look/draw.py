@@ -141,7 +141,7 @@ def _maps(path: Path, text: str, target: str | None, progress: Progress) -> Atte
 
 
 def inspect(
-    model: Annotated[Path, Parameter(help="A recurrent language model, or a classifier; also a .safetensors file.")],
+    model: Annotated[Path, Parameter(help="A language model, or a classifier; also a .safetensors file.")],
     given: Annotated[
         str,
         Parameter(
@@ -169,9 +169,33 @@ def inspect(
     patches: Annotated[
         int | None, WholeNumber, Parameter(help="Patches of pictures shown of each unit; by default 10.")
     ] = None,
+    remove: Annotated[
+        Literal["zero", "mean"] | None,
+        Parameter(help="Of a Transformer: put nothing, or its mean so far, in place of each part in turn."),
+    ] = None,
+    patch: Annotated[
+        str | None,
+        Parameter(
+            help="Of a Transformer: put in place of each part what it is for this text, of as many tokens.",
+            allow_leading_hyphen=True,
+        ),
+    ] = None,
+    answer: Annotated[
+        str | None,
+        Parameter(
+            help="With --remove or --patch: a continuation, whose log P is watched; by default the text's.",
+            allow_leading_hyphen=True,
+        ),
+    ] = None,
+    head: Annotated[
+        tuple[str, ...],
+        Parameter(
+            help="With --remove or --patch: LAYER.HEAD, from 1; repeat it: these heads also all at once.", negative=()
+        ),
+    ] = (),
     overwrite: Overwrite = False,
 ) -> None:
-    """Draw the inside of a recurrent network, or of one that reads pictures.
+    """Draw the inside of a recurrent network, a Transformer, or one for pictures.
 
         $ chainrule inspect recurrent/ "the movie was not great" -o gates.html
 
@@ -179,19 +203,41 @@ def inspect(
     candidates, cells and hidden units are at each token, as heat maps, and
     single units along the text.
 
+    Of a Transformer, what its heads and layers do: with --remove, each is
+    removed in turn, with --patch each is as it is for another text, and the
+    change in log P is drawn as a map over layers and heads, and along the text.
+
     Of pictures, the first filters; and for each layer the maps of a picture,
     what its strongest unit sees of it, and the patches of all pictures that
     excite its units most (Zeiler and Fergus 2014). The page is one file and
     works offline.
     """
     from chainrule.api.models.classifier_model import ClassifierModel
-    from chainrule.api.showing.inspect import check_inspection_file, check_page
+    from chainrule.api.showing.inspect import check_page
+    from chainrule.report.inspection import check_inspection_file
 
     if output.suffix.lower() not in (".html", ".json"):
         raise CycloptsError(msg=f"--output {output}: its name must end in .html, or for a text in .json.")
     check_inspection_file(output, overwrite=overwrite)
+    pairs = _heads(head)
+    if (answer is not None or head) and remove is None and patch is None:
+        raise CycloptsError(msg="--answer and --head are for --remove or --patch; give one of these.")
+    if remove is not None and patch is not None:
+        raise CycloptsError(msg="Give either --remove or --patch.")
     with progress_bar() as progress:
         network = open_model(model, None, None, progress)
+        if remove is not None or patch is not None:
+            from chainrule.api.showing.effects import causal_effects
+
+            for name, value in (("--units", units), ("--unit", unit), ("--picture", picture), ("--patches", patches)):
+                if value:
+                    raise CycloptsError(msg=f"{name} does not go with --remove or --patch; leave it out.")
+            effects = causal_effects(
+                network, given, remove=remove, patch=patch, answer=answer, heads=pairs, progress=progress
+            )
+            effects.save(output, overwrite=overwrite)
+            print(f"{output}: {effects.finding}")
+            return
     if isinstance(network, ClassifierModel) and network.classifier.reads == "picture":
         if unit:
             raise CycloptsError(msg="--unit is for units along a text; of pictures, --units shows the strongest.")
@@ -202,6 +248,17 @@ def inspect(
         if value is not None:
             raise CycloptsError(msg=f"{name} is for networks that read pictures, and {model} reads texts.")
     _inspect_text(network, given, output, units, unit, overwrite=overwrite)
+
+
+def _heads(written: tuple[str, ...]) -> list[tuple[int, int]]:
+    """Raises CycloptsError."""
+    pairs = []
+    for text in written:
+        layer, dot, head = text.partition(".")
+        if not (dot and layer.isdecimal() and head.isdecimal()):
+            raise CycloptsError(msg=f"--head {text}: expected LAYER.HEAD, such as 2.1.")
+        pairs.append((int(layer), int(head)))
+    return pairs
 
 
 def _inspect_text(

@@ -50,7 +50,11 @@ def experiment(
     positions: perplexity beyond the trained length, by position encoding.
     bottleneck: one vector for a source of any length, or attention.
     attention: scores and ways of attending, on one task.
-    heads: what each head of a Transformer looks at.
+    heads: what each head of a Transformer looks at, and what is lost without it.
+    softmax: the largest weight of attention, by width; why to divide by its root.
+    projections: words that look at themselves, with one matrix for q and k or two.
+    dilution: the weight of one key among many, by its score.
+    lookups: one head fetches one word, two fetch two.
     extrapolation: the loss of a position, by how often it was trained.
     scaling: the loss by size and training tokens, with a power law.
     shots: learning from the examples in a prompt.

@@ -122,10 +122,24 @@ def _sample(
         for text in texts:
             _print(text, json=json)
         is_continued = any(text.tokens for text in texts)
+        if limits.has_form:
+            _note_form(texts, config, limits)
     if prompt and number and limits.max_tokens and not is_continued:
         note(_why_no_continuation(model))
     if seed is None and config.temperature:  # without, nothing is drawn
         note(f"--seed {drawn} gives {'this text' if number == 1 else 'these texts'} again")
+
+
+def _note_form(texts: list[Text], config: SamplingConfig, limits: Limits) -> None:
+    """Says which texts are cut, and how likely the form is."""
+    from chainrule.decoding.form import form_probability
+
+    if cut := sum(text.ending == "length" for text in texts):
+        note(f"{cut} of {len(texts)} texts reached --max-tokens {limits.max_tokens} before the form's end; raise it")
+    is_the_models = config == SamplingConfig() and limits.is_only_form
+    if is_the_models and len(texts) > 1:
+        value, error, _ = form_probability(texts)
+        note(f"without the form, a text has it with probability {value:.2g} (standard error {error:.1g})")
 
 
 def _search(
@@ -149,20 +163,25 @@ def _search(
         if tree is not None:
             model.beam_tree(prompt, config, limits).save(tree, overwrite=overwrite)
     for text in result.texts:
-        _print(text, json=json, scored=True)
+        _print(text, json=json, is_proven=result.is_proven)
+    if result.is_proven and limits.has_form:
+        note(f"no other text of at most {limits.max_tokens} tokens is likelier: the beam lost none that could be")
     if prompt and limits.max_tokens and result.texts and not result.texts[0].tokens:
         note(_why_no_continuation(model))
     if len(result.texts) < config.best:
         note(f"the beam found {len(result.texts)} of {config.best} texts; widen it, or change --max-tokens")
 
 
-def _print(text: Text, *, json: bool, scored: bool = False) -> None:
+def _print(text: Text, *, json: bool, is_proven: bool | None = None) -> None:
+    """is_proven: of a text that was searched, whether none is likelier."""
     if json:
         row: dict[str, Any] = {"text": text.text, "log_prob": finite(text.log_prob)}
-        if scored:
-            row["score"] = finite(text.score)
+        if is_proven is not None:
+            row |= {"score": finite(text.score), "proven": is_proven}
+        if text.log_mass is not None:
+            row["log_mass"] = finite(text.log_mass)
         print_json({**row, "ending": text.ending, "tokens": text.tokens})
-    elif scored:
+    elif is_proven is not None:
         print(f"{text.score:.4f}\t{printable(text.text)}")
     else:
         print(text.text)

@@ -36,7 +36,7 @@ export function draw(record, state, change) {
   const layers = record.layers.map((name, i) => button(name, () => change({ layer: String(i), head: "0" }), pressed(i === record.layer)));
   const heads = Array.from({ length: record.heads }, (_, i) => element("button", {
     type: "button", ...pressed(i === head), click: () => change({ head: String(i) }, false),
-  }, heatMap(of(i), width, height), `head ${i + 1}`));
+  }, heatMap(of(i), width, height), `head ${i + 1}${record.without ? `: ${record.without[i].toFixed(2)}` : ""}`));
   const name = `attention-${record.layer + 1}-${head + 1}`, what = `${record.layers[record.layer]}, head ${head + 1}`;
   const { svg, top, cell, size } = labelled(heatMap(of(head), width, height).toDataURL(), record, row);
   const plain = address(svg.replace(/<rect .*?>/, ""));
@@ -51,6 +51,7 @@ export function draw(record, state, change) {
   return [
     element("div", { class: "choices" }, ...layers),
     element("div", { class: "heads" }, ...heads),
+    record.without ? element("p", { class: "note" }, "head: change in log P of the text without it, in nats") : "",
     element("div", { class: "columns" },
       element("div", {}, element("h2", {}, what), large,
         element("p", { class: "note" }, "Each row: where a token looks. The darker, the more weight. Click a row."),

@@ -149,6 +149,7 @@ class TextEncoderConfig(TransformerConfig):
     """A bidirectional Transformer that predicts nothing: it gives vectors of texts (Reimers 2019)."""
 
     is_bidirectional: ClassVar[bool] = True
+    has_output: ClassVar[bool] = False
 
     text_pooling: TextPooling = option(
         "mean",

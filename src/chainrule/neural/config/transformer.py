@@ -18,9 +18,10 @@ SelfScore = Literal[
 ]  # without location: the position of a key in a text says nothing
 NormPlace = Literal["pre", "post"]
 BiasedPart = Literal["query_key_value", "attention_out", "feed_forward"]
-RotaryScaling = Literal["none", "linear", "llama3"]
+SublayerNorms = Literal["before", "after", "both"]
+RotaryScaling = Literal["none", "linear", "llama3", "yarn", "longrope"]
 Positions = Literal["none", "learned", "sinusoidal", "relative", "alibi", "rotary"]
-FeedForward = Literal["relu", "gelu", "gelu_exact", "silu", "relu_squared", "swiglu", "geglu"]
+FeedForward = Literal["relu", "gelu", "gelu_exact", "silu", "relu_squared", "swiglu", "geglu", "geglu_exact"]
 Initialisation = Literal["fan_in", "gpt2", "xavier"]
 
 
@@ -40,6 +41,7 @@ class TransformerConfig(NetworkConfig):
         {"layers": 4, "width": 256, "heads": 4, "context": 256},
     )
     repeated: ClassVar[dict[str, float]] = {"dropout": 0.2}
+    has_output: ClassVar[bool] = True  # it predicts tokens
 
     layers: int = option(4, "blocks, one on the other", least=1, below=MAX_LAYERS)
     width: int = option(256, "numbers in the vector of a token", least=1, below=MAX_WIDTH)
@@ -49,7 +51,7 @@ class TransformerConfig(NetworkConfig):
         None, "heads of keys and values: fewer than heads is grouped, 1 multi-query; nothing: one for each", least=1
     )
     feed_forward: FeedForward = option(
-        "relu_squared", "activation of the feed-forward layers; gelu: by tanh; swiglu, geglu: gated"
+        "relu_squared", "activation of the feed-forward layers; gelu: by tanh; swiglu, geglu, geglu_exact: gated"
     )
     feed_forward_width: int | None = option(
         None, "hidden numbers in a feed-forward layer; nothing: 4 widths, 8/3 if gated", least=1, below=8 * MAX_WIDTH
@@ -102,6 +104,57 @@ class TransformerConfig(NetworkConfig):
     window_every: int = option(
         1, "of so many blocks the last one has the window, the others attend to all", least=1, is_rare=True
     )
+    full_layers: tuple[int, ...] = option(
+        (), "window: blocks that attend to all nevertheless, by number from 0", least=0, is_rare=True
+    )
+    unrotated_layers: tuple[int, ...] = option(
+        (), "rotary: blocks whose queries and keys are not rotated, by number from 0", least=0, is_rare=True
+    )
+    sublayer_norms: SublayerNorms = option(
+        "before",
+        "pre: norms before each sub-layer; after: of what it adds (OLMo 2); both (Gemma 2)",
+        is_rare=True,
+    )
+    gains_above_one: bool = option(False, "norms multiply by 1 plus their gains, as stored (Gemma)", is_rare=True)
+    joint_query_key_norm: bool = option(
+        False, "query_key_norm: over the heads of queries together, and of keys (OLMo 2)", is_rare=True
+    )
+    attention_scale: float | None = option(
+        None, "the factor of products of queries and keys; nothing: 1 / root of a head's width", least=0, is_rare=True
+    )
+    score_cap: float | None = option(
+        None, "scores s of attention become cap tanh(s / cap) (Gemma 2); nothing: no cap", least=1e-6, is_rare=True
+    )
+    logit_cap: float | None = option(
+        None, "logits l become cap tanh(l / cap) (Gemma 2, nanochat); nothing: no cap", least=1e-6, is_rare=True
+    )
+    logit_scale: float = option(1.0, "the factor of logits (Cohere, Granite)", least=1e-9, is_rare=True)
+    embedding_scale: float = option(1.0, "the factor of the vectors of tokens (Granite)", least=1e-9, is_rare=True)
+    residual_scale: float = option(1.0, "the factor of what each sub-layer adds (Granite)", least=1e-9, is_rare=True)
+    experts: int = option(
+        0,
+        "feed-forward layers in a block, of which a router chooses for each token; 0: one, for all",
+        least=0,
+        below=1024,
+        is_rare=True,
+    )
+    chosen_experts: int = option(2, "experts: how many of them are chosen", least=1, below=1024, is_rare=True)
+    normalised_experts: bool = option(
+        True, "experts: the weights of the chosen ones add up to 1, not those of all", is_rare=True
+    )
+    first_norm: bool = option(
+        True, "pre: the first block has a norm before attention, too; off: it has none (ModernBERT)", is_rare=True
+    )
+    relative_bias: bool = option(
+        False, "positions are added, and each head and distance has a learned bias, too (MPNet)", is_rare=True
+    )
+    embedding_width: int | None = option(
+        None,
+        "numbers in the vector of a token, which become the width; nothing: as the width (ELECTRA)",
+        least=1,
+        below=MAX_WIDTH,
+        is_rare=True,
+    )
     input_norm: bool = option(
         False, "the sums of token and position vectors are normalised before the first block (BERT)", is_rare=True
     )
@@ -121,22 +174,37 @@ class TransformerConfig(NetworkConfig):
     )
     rotary_scaling: RotaryScaling = option(
         "none",
-        "rotary: how angles shrink for longer contexts; linear: all by a factor (Chen 2023); llama3: those of long "
-        "waves",
+        "rotary: how angles shrink for longer contexts; linear: all by a factor (Chen 2023); llama3, yarn: those of "
+        "long waves (Peng 2023); longrope: each by a divisor of its own (Ding 2024)",
         is_rare=True,
     )
     rotary_factor: float = option(1.0, "rotary_scaling: by how much angles shrink", least=1, is_rare=True)
     rotary_low_factor: float = option(
         1.0,
-        "llama3: waves longer than the trained context divided by this shrink by the whole factor",
+        "llama3, yarn: waves longer than the trained context divided by this shrink by the whole factor",
         least=0,
         is_rare=True,
     )
     rotary_high_factor: float = option(
-        4.0, "llama3: waves shorter than the trained context divided by this do not shrink", least=0, is_rare=True
+        4.0, "llama3, yarn: waves shorter than the trained context divided by this do not shrink", least=0, is_rare=True
     )
     rotary_trained_context: int = option(
-        8192, "llama3: the context before it was extended", least=1, below=MAX_CONTEXT, is_rare=True
+        8192, "the context before rotary_scaling extended it", least=1, below=MAX_CONTEXT, is_rare=True
+    )
+    rotary_divisors: tuple[float, ...] = option(
+        (), "longrope: by how much each angle shrinks within the trained context", least=0, is_rare=True
+    )
+    rotary_long_divisors: tuple[float, ...] = option(
+        (), "longrope: by how much each angle shrinks in texts that are longer", least=0, is_rare=True
+    )
+    rotary_amplitude: float = option(
+        1.0, "rotary_scaling: the factor of rotated queries and keys", least=0, is_rare=True
+    )
+    window_rotary_base: float | None = option(
+        None,
+        "rotary: the base in blocks with a window, whose angles are not scaled; nothing: they are as in others",
+        least=1,
+        is_rare=True,
     )
 
     def __post_init__(self) -> None:
@@ -160,13 +228,43 @@ class TransformerConfig(NetworkConfig):
             raise SettingError(f"score is {self.score}, which needs as many heads of keys as of queries; leave one out")
         if self.score == "additive" and self.window is not None:
             raise SettingError("an additive score has no window; take another score, or no window")
-        if self.output_transform and (self.is_gated or self.output != "full"):
+        if self.output != "full" and (self.output_transform or self.logit_cap is not None or self.logit_scale != 1):
             raise SettingError(
-                f"output_transform needs an activation that is not gated and a full output; feed_forward is "
-                f"{self.feed_forward}, output is {self.output}"
+                f"output_transform, logit_cap and logit_scale need a full output; output is {self.output}"
             )
+        self._check_scaling()
+        if self.sublayer_norms != "before" and (self.parallel or self.norm_place == "post"):
+            raise SettingError(
+                f"sublayer_norms is {self.sublayer_norms}, which needs norm_place to be pre, and blocks that are not "
+                "parallel"
+            )
+        if self.input_width != self.width and self.has_output and not self.output_transform:
+            raise SettingError(f"embedding_width is {self.embedding_width}, which needs output_transform; leave it out")
+        if self.experts and self.chosen_experts > self.experts:
+            raise SettingError(f"chosen_experts is {self.chosen_experts}, but there are {self.experts}; lower it")
         if self.window is not None and self.window > self.context:
             raise SettingError(f"a window of {self.window} is longer than the context of {self.context}; shorten it")
+
+    def _check_scaling(self) -> None:
+        """Raises SettingError."""
+        factors = self.rotary_base - 1, self.rotary_low_factor, self.rotary_high_factor
+        if self.rotary_scaling == "yarn" and min(factors) <= 0:
+            raise SettingError("rotary_scaling by yarn needs a rotary_base above 1, and factors above 0")
+        for name in ("rotary_divisors", "rotary_long_divisors") if self.rotary_scaling == "longrope" else ():
+            divisors: tuple[float, ...] = getattr(self, name)
+            if len(divisors) != self.rotated_width // 2 or not all(divisors):
+                raise SettingError(
+                    f"{name} is {len(divisors)} numbers, or has a zero; expected {self.rotated_width // 2} above 0, "
+                    "one for each pair of rotated numbers"
+                )
+
+    @property
+    def input_width(self) -> int:
+        return self.width if self.embedding_width is None else self.embedding_width
+
+    @property
+    def output_width(self) -> int:
+        return self.input_width
 
     @property
     def key_heads(self) -> int:
@@ -202,8 +300,23 @@ class TransformerConfig(NetworkConfig):
         is in the way.
         """
         if self.positions == "rotary":
+            if self.changes_rotation:
+                return False
             return self.score not in ("general", "additive")
         return self.positions not in ("learned", "sinusoidal")
+
+    @property
+    def changes_rotation(self) -> bool:
+        """Whether angles are others once a text is longer than the trained context."""
+        return (
+            self.rotary_scaling == "longrope"
+            and self.rotary_trained_context < self.context
+            and self.rotary_divisors != self.rotary_long_divisors
+        )
+
+    def has_window(self, layer: int) -> bool:
+        """Whether a block sees its window alone. layer: its number, from 0."""
+        return self.window is not None and (layer + 1) % self.window_every == 0 and layer not in self.full_layers
 
     @property
     def blocks(self) -> int:
@@ -215,7 +328,7 @@ class TransformerConfig(NetworkConfig):
 
     @property
     def is_gated(self) -> bool:
-        return self.feed_forward in ("swiglu", "geglu")
+        return self.feed_forward in ("swiglu", "geglu", "geglu_exact")
 
     @property
     def hidden_width(self) -> int:

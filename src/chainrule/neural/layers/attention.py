@@ -19,7 +19,7 @@ prepared queries and keys.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 
     from chainrule.neural.config.seq2seq import ScoreName
 
+    Part = Literal["heads", "attention", "feed-forward"]
+    # What a part of a layer, counted from 0, computed, and what is read on with in its place: of heads (B, T, H, d),
+    # before their outputs are mixed; otherwise (B, T, D), what is added to the residual stream.
+    Edit = Callable[[Part, int, Tensor], Tensor]
     Bias = Callable[[Int64[Tensor, "T S"]], Float[Tensor, "H T S"]]  # of the distance from each key to each query
 
 
@@ -50,12 +54,14 @@ class AttentionMask(NamedTuple):
     block_length: `tensor` is the mask of one block of queries, over the keys of the block before and its own,
     (1, H or 1, block, 2 block); see `attend_in_blocks`.
     weights_out: a list to which attention appends its weights, (B, H, T, S).
+    edit: a function through which the outputs of heads and layers go.
     """
 
     tensor: Tensor | None = None
     causal: bool = False
     block_length: int | None = None
     weights_out: list[Tensor] | None = None
+    edit: Edit | None = None
 
 
 def attend(
@@ -132,6 +138,11 @@ def attend_unfused(
     return drop(weights, dropout) @ _repeated(value, heads)
 
 
+def capped(cap: float, query: Float[Tensor, "B H T d"], key: Float[Tensor, "B H S d"]) -> Float[Tensor, "B H T S"]:
+    """A score function for `attend_unfused`: scaled dot products, softly kept within the cap (Gemma 2)."""
+    return torch.tanh(_scaled_dot(query, key) / cap) * cap
+
+
 def attend_in_blocks(
     query: Float[Tensor, "B H T d"],
     key: Float[Tensor, "B K T d"],
@@ -203,17 +214,23 @@ def bidirectional_mask(
     bias: Bias | None,
     documents: Int64[Tensor, "B T"] | None,
 ) -> AttentionMask:
-    """As `causal_mask`, but a query also attends to the tokens after it; the bias is the same on both sides."""
+    """As `causal_mask`, but a query also attends to the tokens after it; a bias that is not `two_sided` is the same on
+    both sides.
+    """
     if window is not None and window >= length:
         window = None
     if window is None and bias is None and documents is None:
         return AttentionMask()
     positions = torch.arange(length, device=device)
-    distances = (positions[:, None] - positions).abs()
+    signed = positions[:, None] - positions
+    distances = signed.abs()
     mask = (distances < (window or length))[None, None]
     if documents is not None:
         mask = mask & (documents[:, None, :, None] == documents[:, None, None, :])  # (B, 1, T, T)
-    return AttentionMask(mask if bias is None else bias(distances)[None].masked_fill(~mask, -torch.inf))
+    if bias is None:
+        return AttentionMask(mask)
+    biases = bias(signed if getattr(bias, "two_sided", False) else distances)
+    return AttentionMask(biases[None].masked_fill(~mask, -torch.inf))
 
 
 def cached_mask(

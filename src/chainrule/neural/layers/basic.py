@@ -95,14 +95,31 @@ class Embedding(nn.Module):
         return x if self.norm is None else self.norm(x)
 
 
-def norm(kind: Norm, width: int, *, gain: bool, bias: bool, epsilon: float | None = None) -> nn.Module:
+def norm(
+    kind: Norm, width: int, *, gain: bool, bias: bool, epsilon: float | None = None, gains_above_one: bool = False
+) -> nn.Module:
     """LayerNorm (Ba 2016) or RMSNorm (Zhang and Sennrich 2019). bias: whether a LayerNorm with a gain has a shift.
 
     epsilon: added to the mean square or variance; None for 1e-5, or in RMSNorm for the epsilon of the number type.
+    gains_above_one: whether the gain of an RMSNorm is 1 plus what is stored.
     """
     if kind == "layer":
         return nn.LayerNorm(width, 1e-5 if epsilon is None else epsilon, elementwise_affine=gain, bias=bias and gain)
+    if gain and gains_above_one:
+        return _NormFromOne(width, epsilon)
     return nn.RMSNorm(width, epsilon, elementwise_affine=gain)
+
+
+class _NormFromOne(nn.Module):
+    """RMSNorm with a gain of 1 + w (Gemma)."""
+
+    def __init__(self, width: int, epsilon: float | None) -> None:
+        super().__init__()
+        self.weight, self.epsilon = nn.Parameter(torch.zeros(width)), epsilon
+
+    def forward(self, x: Float[Tensor, "*shape D"]) -> Float[Tensor, "*shape D"]:
+        """The normalised vectors."""
+        return F.rms_norm(x, self.weight.shape, 1 + self.weight, self.epsilon)
 
 
 class FeedForward(nn.Module):
@@ -110,7 +127,7 @@ class FeedForward(nn.Module):
 
     def __init__(self, kind: FeedForwardKind, width: int, hidden: int, *, bias: bool) -> None:
         super().__init__()
-        self.gated = kind in ("swiglu", "geglu")
+        self.gated = kind in _GATED
         self.up = nn.Linear(width, 2 * hidden if self.gated else hidden, bias=bias)
         self.down = nn.Linear(hidden, width, bias=bias)
         self.activation = _ACTIVATIONS[kind]
@@ -127,10 +144,10 @@ class FeedForward(nn.Module):
 class OutputTransform(nn.Module):
     """norm(a(W x + b)), before the output of BERT (Devlin 2019, as published in code)."""
 
-    def __init__(self, kind: FeedForwardKind, width: int, norm: nn.Module) -> None:
-        """kind: the activation, one that is not gated."""
+    def __init__(self, kind: FeedForwardKind, widths: tuple[int, int], norm: nn.Module, *, bias: bool = True) -> None:
+        """kind: the activation, that of the gate where feed-forward layers have one. widths: before and after."""
         super().__init__()
-        self.linear, self.norm, self.activation = nn.Linear(width, width), norm, _ACTIVATIONS[kind]
+        self.linear, self.norm, self.activation = nn.Linear(*widths, bias=bias), norm, _ACTIVATIONS[kind]
 
     def forward(self, x: Float[Tensor, "*shape D"]) -> Float[Tensor, "*shape D"]:
         """The transformed hidden states."""
@@ -181,7 +198,9 @@ _ACTIVATIONS: dict[FeedForwardKind, Callable[[Tensor], Tensor]] = {
     "relu_squared": relu_squared,
     "swiglu": F.silu,
     "geglu": gelu,
+    "geglu_exact": F.gelu,
 }
+_GATED = ("swiglu", "geglu", "geglu_exact")
 
 
 def initialise(weight: Float[Tensor, "outputs inputs"], kind: Initialisation, *, scale: float = 1.0) -> None:

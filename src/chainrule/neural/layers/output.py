@@ -37,25 +37,36 @@ def cross_entropy(
     *,
     smoothing: float = 0.0,
     weights: Float[Tensor, " R"] | None = None,
+    cap: float | None = None,
 ) -> Float32[Tensor, ""]:
     """The sum over all positions of -log softmax(W h + b)[target], in nats.
 
     bias: -inf for tokens without a probability. smoothing: the share of each target that is spread evenly over all
     tokens that have a probability (Szegedy et al. 2016, section 7). weights: (R,), of the positions; None if all are 1.
+    cap: as for `FullSoftmax`. Raises SettingError where there is a cap and smoothing.
     """
+    if smoothing and cap is not None:
+        raise SettingError("label_smoothing does not work with logits that are capped; leave it out")
     if smoothing:
         sharp = cross_entropy(hidden, weight, bias, targets, weights=weights)
         above = _above_mean(hidden, weight, bias, targets)
         return sharp + smoothing * (above if weights is None else above * weights).sum()
     if torch.is_grad_enabled():
-        loss: Tensor = _InBlocks.apply(hidden, weight, bias, targets, weights)  # type: ignore[no-untyped-call]
+        loss: Tensor = _InBlocks.apply(hidden, weight, bias, targets, weights, cap)  # type: ignore[no-untyped-call]
         return loss
     total = torch.zeros((), device=hidden.device)
     for block in blocks(hidden, len(weight)):
         logits = F.linear(hidden[block], weight, bias).float()
+        if cap is not None:
+            logits = softly_capped(logits, cap)
         losses = F.cross_entropy(logits, targets[block], reduction="none")
         total += losses.sum() if weights is None else (losses * weights[block]).sum()
     return total
+
+
+def softly_capped(logits: Float[Tensor, "*shape V"], cap: float) -> Float[Tensor, "*shape V"]:
+    """Cap tanh(l / cap) (Gemma 2, section 2); tokens without a probability stay so."""
+    return (torch.tanh(logits / cap) * cap).masked_fill(logits == -torch.inf, -torch.inf)
 
 
 def blocks(positions: Tensor, vocabulary_size: int, *, near: bool = False) -> Iterator[slice]:
@@ -86,7 +97,13 @@ class _InBlocks(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, weights: Tensor | None
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        targets: Tensor,
+        weights: Tensor | None,
+        cap: float | None,
     ) -> Tensor:
         by_weight = torch.zeros_like(weight, dtype=torch.float32)
         by_bias = None if bias is None else torch.zeros_like(bias, dtype=torch.float32)
@@ -103,7 +120,13 @@ class _InBlocks(torch.autograd.Function):
                 exact = real[near].float()
                 if bias is not None:
                     exact += bias
+                slopes = None
+                if cap is not None:
+                    exact = softly_capped(exact, cap)
+                    slopes = 1 - (exact / cap).clamp(-1, 1).square()
                 total += _into_gradient(exact, wanted[near], None if counts is None else counts[near])
+                if slopes is not None:
+                    exact *= slopes
                 real[near] = exact
                 if by_bias is not None:
                     by_bias += exact.sum(0)
@@ -119,7 +142,7 @@ class _InBlocks(torch.autograd.Function):
         by_hidden, by_weight, by_bias = ctx.saved_tensors
         dtype, bias_dtype = ctx.dtypes
         by_bias = None if by_bias is None else (by_bias * gradient).to(bias_dtype)
-        return by_hidden * gradient, (by_weight * gradient).to(dtype), by_bias, None, None
+        return by_hidden * gradient, (by_weight * gradient).to(dtype), by_bias, None, None, None
 
 
 def _into_gradient(
@@ -175,7 +198,7 @@ class NoOutput(nn.Module):
 
 
 class FullSoftmax(nn.Module):
-    """softmax(U h + b) over the whole vocabulary."""
+    """softmax(U h + b) over the whole vocabulary; logits may be scaled, and softly kept within a cap."""
 
     never: Tensor  # (V,)
 
@@ -187,16 +210,19 @@ class FullSoftmax(nn.Module):
         ends: Sequence[int] = (),
         banned: Sequence[int] = (),
         transform: nn.Module | None = None,
+        scale: float = 1.0,
+        cap: float | None = None,
     ) -> None:
         """weight: (V, D), the output's own or the embedding's. ends: tokens whose probability is added to that of </s>.
         banned: tokens without a probability, besides <s>. transform: applied to hidden states before the product.
+        scale: the factor of logits. cap: logits l become cap tanh(l / cap).
         Raises SettingError if the vocabulary has no such tokens.
         """
         super().__init__()
         for token in (*ends, *banned):
             if token >= len(weight):
                 raise SettingError(f"ends and banned name token {token}, but the vocabulary has {len(weight):,}")
-        self.weight, self.ends, self.transform = weight, list(ends), transform
+        self.weight, self.ends, self.transform, self.scale, self.cap = weight, list(ends), transform, scale, cap
         self.bias = nn.Parameter(torch.zeros(len(weight))) if bias else None
         self.register_buffer("never", _never(len(weight), BEGIN, *banned), persistent=False)
 
@@ -214,7 +240,7 @@ class FullSoftmax(nn.Module):
         shift = self.shift
         if self.ends:  # further training uses a single token that ends texts
             shift = shift.index_fill(0, torch.tensor(self.ends, device=shift.device), -torch.inf)
-        return cross_entropy(flat, self.weight, shift, ids, smoothing=label_smoothing, weights=counts)
+        return cross_entropy(flat, self.weight, shift, ids, smoothing=label_smoothing, weights=counts, cap=self.cap)
 
     def log_probs(self, hidden: Float[Tensor, "*shape D"]) -> Float32[Tensor, "*shape V"]:
         """As `Output.log_probs`."""
@@ -236,13 +262,16 @@ class FullSoftmax(nn.Module):
     def _logits(self, hidden: Tensor) -> Tensor:
         """(..., D) -> (..., V), float32."""
         logits = product(self._transformed(hidden), self.weight, self.shift).float()
+        if self.cap is not None:
+            logits = softly_capped(logits, self.cap)
         if self.ends:
             logits[..., END] = logits[..., [END, *self.ends]].logsumexp(-1)
             logits[..., self.ends] = -torch.inf
         return logits
 
     def _transformed(self, hidden: Tensor) -> Tensor:
-        return hidden if self.transform is None else cast("Tensor", self.transform(hidden))
+        hidden = hidden if self.transform is None else cast("Tensor", self.transform(hidden))
+        return hidden if self.scale == 1 else hidden * self.scale
 
     @property
     def shift(self) -> Float[Tensor, " V"]:

@@ -84,18 +84,58 @@ class Scaling(NamedTuple):
         return frequencies * (share + (1 - share) / self.factor)
 
 
+class Yarn(NamedTuple):
+    """YaRN (Peng et al. 2023, section 3.2): angles are slowed down by the factor, but for the first pairs of a head,
+    those below `first`; from there to `last` the share that is slowed down grows by the same step.
+    """
+
+    factor: float
+    first: float
+    last: float
+
+    def __call__(self, frequencies: Float[Tensor, " waves"]) -> Float[Tensor, " waves"]:
+        """As `Scaling`."""
+        pairs = torch.arange(len(frequencies), device=frequencies.device, dtype=frequencies.dtype)
+        share = ((pairs - self.first) / max(self.last - self.first, 1e-3)).clamp(0, 1)
+        return frequencies * (1 - share) + frequencies / self.factor * share
+
+    @classmethod
+    def between(cls, factor: float, low: float, high: float, context: int, width: int, base: float) -> Yarn:
+        """low, high: how often waves turn in the trained context that are slowed down by the whole factor, and not."""
+
+        def pair(turns: float) -> float:
+            return width * math.log(context / (2 * math.pi * turns)) / (2 * math.log(base))
+
+        return cls(factor, max(math.floor(pair(high)), 0), min(math.ceil(pair(low)), width - 1))
+
+
+class Divisors(NamedTuple):
+    """LongRoPE (Ding et al. 2024): each angle has a divisor of its own."""
+
+    numbers: tuple[float, ...]
+
+    def __call__(self, frequencies: Float[Tensor, " waves"]) -> Float[Tensor, " waves"]:
+        """As `Scaling`."""
+        return frequencies / torch.tensor(self.numbers, device=frequencies.device, dtype=frequencies.dtype)
+
+
 class Rotary(nn.Module):
     """Su et al. 2021: the pair of elements i and i + d/2 of a head is rotated by position * base^(-2i/d)."""
 
-    def __init__(self, width: int, base: float, scaling: Scaling | None = None) -> None:
-        """width: d, the width of a head, or of its part that is rotated."""
+    def __init__(
+        self, width: int, base: float, scaling: Scaling | Yarn | Divisors | None = None, amplitude: float = 1.0
+    ) -> None:
+        """width: d, the width of a head, or of its part that is rotated. amplitude: a factor of what is rotated."""
         super().__init__()
-        self.width, self.base, self.scaling = width, base, scaling
+        self.width, self.base, self.scaling, self.amplitude = width, base, scaling, amplitude
 
     def forward(self, positions: Int64[Tensor, "#B T"], like: Tensor) -> Rotation:
         """The rotation of each position, in the type of `like`."""
         angles = _angles(positions, self.width, self.base, self.scaling).unsqueeze(2)  # (B, T, 1, d/2)
-        return Rotation(angles.cos().to(like.dtype), angles.sin().to(like.dtype))
+        cos, sin = angles.cos(), angles.sin()
+        if self.amplitude != 1:
+            cos, sin = cos * self.amplitude, sin * self.amplitude
+        return Rotation(cos.to(like.dtype), sin.to(like.dtype))
 
 
 def rotate(x: Float[Tensor, "B T H d"], rotation: Rotation) -> Float[Tensor, "B T H d"]:
@@ -160,7 +200,7 @@ def two_sided_buckets(distances: Int64[Tensor, "*shape"]) -> Int64[Tensor, "*sha
 
 
 def _angles(
-    positions: Int64[Tensor, "#B T"], width: int, base: float, scaling: Scaling | None = None
+    positions: Int64[Tensor, "#B T"], width: int, base: float, scaling: Scaling | Yarn | Divisors | None = None
 ) -> Float[Tensor, "#B T width/2"]:
     """position * base^(-2i/width), in float64 where the device has it, so that large positions stay exact."""
     kind = torch.float32 if positions.device.type == "mps" else torch.float64

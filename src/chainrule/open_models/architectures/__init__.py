@@ -1,10 +1,25 @@
 """The architectures of transformers that can be opened and written, each as two tables; relatives share a file."""
 
 from chainrule.open_models.architecture import Architecture
-from chainrule.open_models.architectures.bert import BERT, DISTILBERT, ROBERTA
+from chainrule.open_models.architectures.bert import BERT, DISTILBERT, ELECTRA, MODERNBERT, MPNET, ROBERTA, XLM_ROBERTA
+from chainrule.open_models.architectures.cohere import BLOOM, COHERE, COHERE2, FALCON, GLM, GLM4, GPTJ
+from chainrule.open_models.architectures.gemma import GEMMA, GEMMA2, GEMMA3
 from chainrule.open_models.architectures.gpt import GPT2, GPT_NEO, GPT_NEOX, OPT
-from chainrule.open_models.architectures.llama import LLAMA, MISTRAL, NANOCHAT, QWEN2
+from chainrule.open_models.architectures.llama import (
+    ERNIE4_5,
+    GRANITE,
+    LLAMA,
+    MISTRAL,
+    MIXTRAL,
+    NANOCHAT,
+    QWEN2,
+    QWEN3,
+    QWEN3_MOE,
+    SMOLLM3,
+)
 from chainrule.open_models.architectures.marian import MARIAN
+from chainrule.open_models.architectures.olmo import EXAONE4, OLMO, OLMO2, OLMO3
+from chainrule.open_models.architectures.phi import PHI, PHI3, STABLELM, STARCODER2
 from chainrule.open_models.architectures.t5 import MT5, T5
 
 ARCHITECTURES: dict[str, Architecture] = {
@@ -14,6 +29,30 @@ ARCHITECTURES: dict[str, Architecture] = {
         LLAMA,
         MISTRAL,
         QWEN2,
+        QWEN3,
+        GEMMA,
+        GEMMA2,
+        GEMMA3,
+        SMOLLM3,
+        PHI,
+        PHI3,
+        OLMO,
+        OLMO2,
+        OLMO3,
+        GRANITE,
+        STARCODER2,
+        STABLELM,
+        MIXTRAL,
+        QWEN3_MOE,
+        COHERE,
+        COHERE2,
+        GLM,
+        GLM4,
+        ERNIE4_5,
+        EXAONE4,
+        FALCON,
+        GPTJ,
+        BLOOM,
         NANOCHAT,
         GPT_NEOX,
         OPT,
@@ -21,6 +60,10 @@ ARCHITECTURES: dict[str, Architecture] = {
         BERT,
         DISTILBERT,
         ROBERTA,
+        XLM_ROBERTA,
+        MPNET,
+        ELECTRA,
+        MODERNBERT,
         MARIAN,
         T5,
         MT5,

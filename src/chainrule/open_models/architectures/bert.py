@@ -1,13 +1,15 @@
 """BERT and its relatives, with their masked-LM heads.
 
-BERT (Devlin et al. 2019). DistilBERT (Sanh et al. 2019): without segments. RoBERTa (Liu et al. 2019): with byte-level
-BPE; its first position is the row after that of padding.
+BERT (Devlin et al. 2019). DistilBERT (Sanh et al. 2019): without segments. RoBERTa (Liu et al. 2019), and XLM-R
+(Conneau et al. 2020): the first position is the row after that of padding. MPNet (Song et al. 2020): biases by distance
+beside positions. ELECTRA (Clark et al. 2020), its generator: narrower vectors of tokens. ModernBERT (Warner et al.
+2024): norms first, rotary positions, and a window in two of three layers.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from chainrule.neural.config import MaskedConfig
 from chainrule.open_models.architecture import (
@@ -19,8 +21,12 @@ from chainrule.open_models.architecture import (
     Tensor,
     weight_and_bias,
 )
+from chainrule.open_models.positions import layer_types, rotary
 
-Json = dict[str, Any]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Json = dict[str, Any]
 
 _ALWAYS_IGNORED = (  # the output's bias again; 0, 1, 2, ...
     r"(bert\.)?cls\.predictions\.decoder\.bias",
@@ -171,9 +177,9 @@ def _rename(name: str) -> str:
     return name
 
 
-def _rename_row(row: Tensor) -> Tensor:
+def _rename_row(row: Tensor, rename: Callable[[str], str] = _rename) -> Tensor:
     theirs = row.theirs
-    return row._replace(theirs=_rename(theirs) if isinstance(theirs, str) else tuple(map(_rename, theirs)))
+    return row._replace(theirs=rename(theirs) if isinstance(theirs, str) else tuple(map(rename, theirs)))
 
 
 ROBERTA = replace(
@@ -192,4 +198,162 @@ ROBERTA = replace(
     ),
     prefix="roberta.",
     old_endings={},
+)
+
+XLM_ROBERTA = replace(ROBERTA, model_type="xlm-roberta", class_name="XLMRobertaForMaskedLM")
+
+_MPNET_NAMES = {
+    "roberta.": "mpnet.",
+    "attention.self.query": "attention.attn.q",
+    "attention.self.key": "attention.attn.k",
+    "attention.self.value": "attention.attn.v",
+    "attention.output.dense": "attention.attn.o",
+    "attention.output.LayerNorm": "attention.LayerNorm",
+}
+
+
+def _rename_for_mpnet(name: str) -> str:
+    for old, new in _MPNET_NAMES.items():
+        name = name.replace(old, new)
+    return name
+
+
+MPNET = replace(
+    ROBERTA,
+    model_type="mpnet",
+    class_name="MPNetForMaskedLM",
+    implied={**ROBERTA.implied, "relative_bias": True},
+    settings=tuple(row for row in ROBERTA.settings if not isinstance(row, Rule) or "type_vocab_size" not in row.fields),
+    tensors=(
+        *(_rename_row(row, _rename_for_mpnet) for row in ROBERTA.tensors if row.ours != "encoder.segments"),
+        Tensor("encoder.bias.numbers", "mpnet.encoder.relative_attention_bias.weight"),
+    ),
+    fixed={"tie_word_embeddings": True, "relative_attention_num_buckets": 32},
+    ignored_tensors=(
+        r"mpnet\.pooler\.dense\.(weight|bias)",
+        r"(mpnet\.)?lm_head\.decoder\.bias",
+        r"mpnet\.embeddings\.position_ids",
+    ),
+    prefix="mpnet.",
+)
+
+_ELECTRA_NAMES = {
+    "bert.": "electra.",
+    "cls.predictions.transform.dense": "generator_predictions.dense",
+    "cls.predictions.transform.LayerNorm": "generator_predictions.LayerNorm",
+    "cls.predictions.decoder.weight": "generator_lm_head.weight",
+    "cls.predictions.bias": "generator_lm_head.bias",
+}
+
+
+def _rename_for_electra(name: str) -> str:
+    for old, new in _ELECTRA_NAMES.items():
+        name = new + name.removeprefix(old) if name.startswith(old) else name
+    return name
+
+
+ELECTRA = replace(
+    BERT,
+    model_type="electra",
+    class_name="ElectraForMaskedLM",
+    settings=(
+        *(row for row in BERT.settings if not isinstance(row, Setting) or row.ours != "feed_forward"),
+        Setting("embedding_size", "embedding_width", 128),
+        Setting("hidden_act", "feed_forward", "gelu", {"gelu": "gelu_exact"}),  # the generator's in any case
+    ),
+    tensors=(
+        *(_rename_row(row, _rename_for_electra) for row in BERT.tensors),
+        *weight_and_bias("encoder.projection", "electra.embeddings_project"),
+    ),
+    ignored=(*BERT.ignored, "summary_type", "summary_use_proj", "summary_activation", "summary_last_dropout"),
+    ignored_tensors=(r"electra\.embeddings\.position_ids", r"(electra\.)?generator_lm_head\.bias_"),
+    prefix="electra.",
+)
+
+_MODERN_LAYER = "model.layers.{layer}."
+
+
+def _has_window(config: Json, layer: int) -> bool:
+    return layer % (config.get("global_attn_every_n_layers") or 3) != 0
+
+
+_TYPES = layer_types(_has_window, "global_attn_every_n_layers", keeps=True)
+_ROPE = rotary(base=160_000.0, local="local_rope_theta")
+
+
+def _read_layers(config: Json) -> Json:
+    """A token sees half of local_attention on either side."""
+    return _TYPES.read({**config, "sliding_window": config.get("local_attention", 128) // 2 + 1})
+
+
+def _write_layers(config: MaskedConfig) -> Json:
+    written = _TYPES.write(config)
+    return {"layer_types": written["layer_types"], "local_attention": 2 * ((config.window or 1) - 1)}
+
+
+def _read_bases(config: Json) -> Json:
+    base = config.get("global_rope_theta")
+    return _ROPE.read(config if base is None else {**config, "rope_theta": base})
+
+
+def _write_bases(config: MaskedConfig) -> Json:
+    written = _ROPE.write(config)
+    both = {"global_rope_theta": config.rotary_base, "local_rope_theta": written["local_rope_theta"]}
+    return {**both, "rope_parameters": written["rope_parameters"]}
+
+
+MODERNBERT = Architecture(
+    model_type="modernbert",
+    class_name="ModernBertForMaskedLM",
+    family="masked",
+    config=MaskedConfig,
+    implied={
+        "norm": "layer",
+        "norm_gain": True,
+        "embedding_norm": True,
+        "first_norm": False,
+        "query_key_norm": False,
+        "biases": False,
+        "tied": True,
+        "output_transform": True,
+        "output_bias": True,
+    },
+    settings=(
+        Setting("num_hidden_layers", "layers"),
+        Setting("hidden_size", "width"),
+        Setting("num_attention_heads", "heads"),
+        Setting("intermediate_size", "feed_forward_width"),
+        Setting("max_position_embeddings", "context", 8192),
+        Setting("norm_eps", "norm_epsilon", 1e-5),
+        Setting("hidden_activation", "feed_forward", "gelu", {"gelu": "geglu_exact"}),
+        Rule(("layer_types", "local_attention", "global_attn_every_n_layers"), _read_layers, _write_layers),
+        Rule((*_ROPE.fields, "global_rope_theta"), _read_bases, _write_bases),
+    ),
+    tensors=(
+        Tensor("embedding.weight", "model.embeddings.tok_embeddings.weight", by_token=True),
+        Tensor("embedding.norm.weight", "model.embeddings.norm.weight"),
+        Tensor(_BLOCK + "norms.0.weight", _MODERN_LAYER + "attn_norm.weight"),
+        Tensor(_BLOCK + "attention.query_key_value.weight", _MODERN_LAYER + "attn.Wqkv.weight"),
+        Tensor(_BLOCK + "attention.out.weight", _MODERN_LAYER + "attn.Wo.weight"),
+        Tensor(_BLOCK + "norms.1.weight", _MODERN_LAYER + "mlp_norm.weight"),
+        Tensor(_BLOCK + "feed_forward.up.weight", _MODERN_LAYER + "mlp.Wi.weight"),
+        Tensor(_BLOCK + "feed_forward.down.weight", _MODERN_LAYER + "mlp.Wo.weight"),
+        Tensor("encoder.norm.weight", "model.final_norm.weight"),
+        Tensor("output.transform.linear.weight", "head.dense.weight"),
+        Tensor("output.transform.norm.weight", "head.norm.weight"),
+        Tensor("output.weight", "decoder.weight", by_token=True),
+        Tensor("output.bias", "decoder.bias", by_token=True),
+    ),
+    fixed={
+        **dict.fromkeys(("norm_bias", "attention_bias", "mlp_bias", "classifier_bias"), False),
+        "decoder_bias": True,
+        "classifier_activation": "gelu",
+        "tie_word_embeddings": True,
+    },
+    ignored=(
+        *("attention_dropout", "embedding_dropout", "mlp_dropout", "classifier_dropout", "classifier_pooling"),
+        *("deterministic_flash_attn", "sparse_prediction", "sparse_pred_ignore_index", "initializer_cutoff_factor"),
+        *("cls_token_id", "repad_logits_with_grad", "reference_compile", "position_embedding_type", "layer_norm_eps"),
+    ),
+    prefix="model.",
 )

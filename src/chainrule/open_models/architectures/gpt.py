@@ -14,7 +14,6 @@ from chainrule.open_models.architecture import (
     ACTIVATIONS,
     HEAD_BY_HEAD,
     QUERY_KEY_VALUE,
-    ROPE,
     TRANSPOSED,
     Architecture,
     Rule,
@@ -22,6 +21,7 @@ from chainrule.open_models.architecture import (
     Tensor,
     weight_and_bias,
 )
+from chainrule.open_models.positions import ROPE
 
 if TYPE_CHECKING:
     Json = dict[str, Any]

@@ -15,16 +15,27 @@ import numpy as np
 
 from chainrule.applications.chat import CHAT_LIMITS
 from chainrule.applications.config import CHAT_SAMPLING
+from chainrule.applications.tools import CallReader, joined_calls, messages_with_tools, read_tools
 from chainrule.errors import SettingError
 from chainrule.serving.bodies import ApiError
 from chainrule.serving.generation.prompts import encode_prompts
-from chainrule.serving.generation.texts import Choice, ChosenToken, Chunk, check_size, generation, text_settings
+from chainrule.serving.generation.texts import (
+    Choice,
+    ChosenToken,
+    Chunk,
+    check_size,
+    form_of_request,
+    generation,
+    text_settings,
+)
 from chainrule.serving.generation.tokens import TokenRows, finite, join_rows, token_arrays
 from chainrule.serving.generation.work import PendingRequest, Scoring
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
+    from chainrule.applications.tools import ToolChoice
+    from chainrule.decoding.form import Form
     from chainrule.serving.bodies import ChatBody, CompletionBody
     from chainrule.serving.generation.work import Generation
     from chainrule.serving.models import ServedModel
@@ -71,7 +82,12 @@ DEFAULT_MAX_TOKENS = 16  # as in OpenAI's interface
 class CompletionAnswer:
     """The answer to a request, whose work has been submitted. Raises ApiError when made."""
 
-    def __init__(self, served: ServedModel, body: CompletionBody) -> None:
+    @classmethod
+    async def of(cls, served: ServedModel, body: CompletionBody) -> CompletionAnswer:
+        """Raises ApiError."""
+        return cls(served, body, await asyncio.to_thread(form_of_request, body, served))
+
+    def __init__(self, served: ServedModel, body: CompletionBody, form: Form | None = None) -> None:
         self._served, self._body = served, body
         if body.suffix:
             raise ApiError(400, "suffix: this model does not fill in the middle; leave suffix out", param="suffix")
@@ -82,7 +98,7 @@ class CompletionAnswer:
         if best_of > self._n and body.stream:
             raise ApiError(400, "best_of cannot be streamed: the best text is known at the end", param="best_of")
         max_tokens = DEFAULT_MAX_TOKENS if body.max_tokens is None else body.max_tokens
-        settings = text_settings(body, served, max_tokens=max_tokens, choices=best_of, top=body.logprobs)
+        settings = text_settings(body, served, max_tokens=max_tokens, choices=best_of, top=body.logprobs, form=form)
         self._prompts = encode_prompts(body.prompt, served.causal.tokenizer, served.limits.prompts)
         check_size(len(self._prompts), sum(len(prompt.ids) for prompt in self._prompts), settings, served.limits)
         self._shows_logprobs = body.logprobs is not None
@@ -201,14 +217,24 @@ def _mean_log_prob(chunk: Chunk) -> float:
     return sum(token.log_prob for token in chunk.tokens) / max(len(chunk.tokens), 1)
 
 
+def _finish_reason(chunk: Chunk, reader: CallReader) -> str | None:
+    return "tool_calls" if reader.calls and chunk.finish_reason == "stop" else chunk.finish_reason
+
+
 class ChatAnswer:
     """The answer to a request, whose work has been submitted."""
 
     def __init__(
-        self, served: ServedModel, body: ChatBody, ticket: PendingRequest, choices: list[Choice], prompt_tokens: int
+        self,
+        served: ServedModel,
+        body: ChatBody,
+        ticket: PendingRequest,
+        choices: list[Choice],
+        prompt_tokens: int,
+        tools: ToolChoice,
     ) -> None:
         self._served, self._body, self._ticket, self._choices = served, body, ticket, choices
-        self._prompt_tokens = prompt_tokens
+        self._prompt_tokens, self._tools = prompt_tokens, tools.tools
         kind = "chat.completion.chunk" if body.stream else "chat.completion"
         self._head = answer_head(served, "chatcmpl", kind)
 
@@ -222,19 +248,25 @@ class ChatAnswer:
         if max_tokens < 1:
             raise ApiError(400, "max_tokens is 0; expected 1 or more", param="max_tokens")
         top = (body.top_logprobs or 0) if body.logprobs else None
+        try:
+            tools = read_tools(body.tools, body.tool_choice)
+        except SettingError as error:
+            raise ApiError(400, str(error), param="tools") from None
+        form = await asyncio.to_thread(form_of_request, body, served, tools)
         settings = text_settings(
-            body, served, max_tokens=max_tokens, choices=body.n or 1, top=top, defaults=CHAT_SAMPLING
+            body, served, max_tokens=max_tokens, choices=body.n or 1, top=top, form=form, defaults=CHAT_SAMPLING
         )
         try:
             chat_model = served.causal.chat_model
-            prompt = await asyncio.to_thread(chat_model.prompt, body.messages, max_tokens)
+            messages = messages_with_tools(body.messages, tools.tools)
+            prompt = await asyncio.to_thread(chat_model.prompt, messages, max_tokens)
         except (SettingError, TypeError) as error:
             raise ApiError(400, str(error), param="messages") from None
         check_size(1, len(prompt.tokens), settings, served.limits)
         ticket = PendingRequest(settings.choices)
         part, choices = generation(served, ticket, prompt.tokens, settings, is_exact=served.reads_prompts)
         served.scheduler.submit([part])
-        return cls(served, body, ticket, choices, len(prompt.tokens))
+        return cls(served, body, ticket, choices, len(prompt.tokens), tools)
 
     async def record(self) -> Json:
         """The whole answer, once all texts have ended. Raises what the work raised."""
@@ -245,11 +277,14 @@ class ChatAnswer:
         entries, used = [], 0
         for index, chunk in enumerate(choice.take() for choice in self._choices):
             used += len(chunk.tokens)
-            message = {"role": "assistant", "content": chunk.text, "refusal": None}
+            reader = CallReader(self._tools)
+            content, parts = reader.feed(chunk.text, is_last=True)
+            message: Json = {"role": "assistant", "content": content, "refusal": None}
+            if parts:
+                message |= {"content": None, "tool_calls": joined_calls(parts)}
+            reason = _finish_reason(chunk, reader)
             logprobs = self._logprobs(chunk.tokens)
-            entries.append(
-                {"index": index, "message": message, "logprobs": logprobs, "finish_reason": chunk.finish_reason}
-            )
+            entries.append({"index": index, "message": message, "logprobs": logprobs, "finish_reason": reason})
         return {**self._head, "choices": entries, "usage": token_usage(self._prompt_tokens, used)}
 
     async def chunks(self) -> AsyncIterator[Json]:
@@ -258,10 +293,16 @@ class ChatAnswer:
             used = 0
             for index in range(len(self._choices)):
                 yield self._chunk(index, {"role": "assistant", "content": ""}, None, None)
+            readers = [CallReader(self._tools) for _ in self._choices]
             async for index, chunk in chunks_of(self._ticket, dict(enumerate(self._choices))):
                 used += len(chunk.tokens)
-                delta = {"content": chunk.text} if chunk.text or not chunk.finish_reason else {}
-                yield self._chunk(index, delta, self._logprobs(chunk.tokens), chunk.finish_reason)
+                content, parts = readers[index].feed(chunk.text, is_last=chunk.finish_reason is not None)
+                for part in parts:
+                    yield self._chunk(index, {"tool_calls": [part]}, None, None)
+                delta = {"content": content} if content or not (chunk.finish_reason or self._tools) else {}
+                reason = _finish_reason(chunk, readers[index])
+                if delta or reason or self._body.logprobs:
+                    yield self._chunk(index, delta, self._logprobs(chunk.tokens), reason)
             if self._body.wants_usage:
                 yield {**self._head, "choices": [], "usage": token_usage(self._prompt_tokens, used)}
         finally:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from chainrule.decoding.config import SamplingConfig
+from chainrule.applications.tools import call_grammar
+from chainrule.decoding.config import Limits, SamplingConfig
+from chainrule.decoding.form import form_of, form_of_grammar
 from chainrule.decoding.limits import Constraints, GrowingText
 from chainrule.decoding.sampling import Row
 from chainrule.errors import SettingError
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from jaxtyping import Int32
     from numpy import ndarray
 
+    from chainrule.applications.tools import ToolChoice
+    from chainrule.decoding.form import Form
     from chainrule.serving.bodies import SamplingBody
     from chainrule.serving.config import ServerLimits
     from chainrule.serving.generation.tokens import TokenNames
@@ -32,8 +36,9 @@ if TYPE_CHECKING:
 
 FINISH = {"end": "stop", "stop": "stop", "length": "length"}
 
-_TOOL_FIELDS = ("tools", "tool_choice", "functions", "function_call")  # the last two are OpenAI's older names
-_NO_TOOLS: tuple[Any, ...] = (None, [], "none")
+_NO_TOOLS: tuple[Any, ...] = (None, [], "none", "auto")
+_FORMATS = "text, json_object, json_schema"
+_OWN_FORMS = ("json_schema", "regex", "grammar", "choices")  # beside OpenAI's response_format
 
 
 class ChosenToken(NamedTuple):
@@ -160,16 +165,13 @@ def text_settings(
     max_tokens: int,
     choices: int,
     top: int | None = None,
+    form: Form | None = None,
     defaults: SamplingConfig | None = None,
 ) -> TextSettings:
     """The settings of a request's texts. top: how many of the likeliest tokens to show; None shows no tokens at all.
-    defaults: values of fields that the request leaves out. Raises ApiError.
+    form: see `form_of_request`. defaults: values of fields that the request leaves out. Raises ApiError.
     """
     limits = served.limits
-    _check_no_tools(body)
-    if body.response_format not in (None, {"type": "text"}):
-        message = 'response_format: texts of a given form are not supported; leave it out, or send {"type": "text"}'
-        raise ApiError(400, message, param="response_format", code="unsupported_parameter")
     if max_tokens > limits.max_tokens:
         raise ApiError(400, f"max_tokens is {max_tokens:,}; expected at most {limits.max_tokens:,}", param="max_tokens")
     if (top or 0) > limits.logprobs:
@@ -180,7 +182,7 @@ def text_settings(
     try:
         config = _sampling_config(body, served.tokenizer.vocabulary_size, defaults or SamplingConfig())
         constraints = Constraints(
-            max_tokens=max_tokens, min_tokens=min(body.min_tokens or 0, max_tokens), banned=served.banned
+            max_tokens=max_tokens, min_tokens=min(body.min_tokens or 0, max_tokens), banned=served.banned, form=form
         )
         if max_tokens:
             constraints.check(served.causal.language_model)
@@ -283,16 +285,54 @@ def generation(
         generator = np.random.default_rng([settings.seed, number])
         until = sink.until if settings.stops else None
         tokens = prompt.tolist()
-        row = Row(tokens, settings.config, settings.constraints, generator, len(tokens), until, settings.top)
+        form = settings.constraints.begin_form()
+        row = Row(tokens, settings.config, settings.constraints, generator, len(tokens), until, settings.top, form=form)
         sink.row = row
         rows.append(row)
         sinks.append(sink)
     return Generation(ticket, prompt, rows, sinks, is_exact), sinks
 
 
-def _check_no_tools(body: SamplingBody) -> None:
-    """Raises ApiError if a request offers tools, or asks for a call of one."""
-    for name in _TOOL_FIELDS:
+def form_of_request(body: SamplingBody, served: ServedModel, tools: ToolChoice | None = None) -> Form | None:
+    """The form that a request asks for. It may take seconds for the first request of a model. Raises ApiError.
+
+    tools: functions that the answer may call; without any, a request must not offer some.
+    """
+    for name in ("functions", "function_call", *(() if tools is not None else ("tools", "tool_choice"))):
         if getattr(body, name) not in _NO_TOOLS:
-            message = f"{name}: calling tools is not supported; leave {name} out"
-            raise ApiError(400, message, param=name, code="unsupported_parameter")
+            where = "tools" if name.startswith("function") else "/v1/chat/completions"
+            raise ApiError(400, f"{name}: not supported here; use {where}", param=name, code="unsupported_parameter")
+    asked = {name: getattr(body, name) for name in _OWN_FORMS if getattr(body, name) is not None}
+    if (schema := _schema_of(body.response_format)) is not None:
+        asked["response_format"] = schema
+    if tools is not None and tools.tools:
+        asked["tools"] = tools
+    if len(asked) > 1:
+        first, second, *_ = asked
+        raise ApiError(400, f"{first} and {second} both say which form a text has; send one", param=second)
+    for name, value in asked.items():
+        try:
+            if name == "tools":
+                grammar = call_grammar(value, several=bool(body.parallel_tool_calls))
+                return form_of_grammar(grammar, served.tokenizer, name)
+            limits = Limits(**{"json_schema" if name == "response_format" else name: value})
+            return form_of(limits, served.tokenizer, "")
+        except SettingError as error:
+            message = str(error).replace("json_schema", name, 1)
+            raise ApiError(400, message, param=name, code="form_not_enforceable") from None
+    return None
+
+
+def _schema_of(asked: Any) -> Any:
+    """The JSON schema of a response_format; None for any text. Raises ApiError."""
+    match asked:
+        case None | {"type": "text"}:
+            return None
+        case {"type": "json_object"}:
+            return {"type": "object"}
+        case {"type": "json_schema", "json_schema": {"name": str(name), "schema": dict(schema)}} if 0 < len(name) <= 64:
+            return schema
+    message = (
+        f"response_format is {str(asked)[:80]}; expected its type, one of {_FORMATS}, the last with a name and a schema"
+    )
+    raise ApiError(400, message, param="response_format")

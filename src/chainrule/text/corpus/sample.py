@@ -12,7 +12,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from chainrule.base.files import zstd
+from chainrule.base.files import DECOMPRESSORS
 from chainrule.base.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def sample_docstrings() -> list[tuple[str, str]]:
 
 
 def _entries() -> Iterator[tuple[str, str]]:
-    for line in zstd.decompress(_FILE.read_bytes()).split(b"\n")[:-1]:
-        name, text = json.loads(line)
-        yield name, text
+    with DECOMPRESSORS[_FILE.suffix](_FILE) as file:
+        for line in file:
+            name, text = json.loads(line)
+            yield name, text

@@ -1,0 +1,307 @@
+"""Texts in a form: JSON by a schema, a regular expression, a grammar, or one of some choices.
+
+The library llguidance walks the form with each text; at every step it says which tokens may follow. A vocabulary of any
+kind will do: a token stands for the bytes that it adds to a text, which for tokens between spaces depend on the token
+before them, so that these are there twice, with their space and without it.
+
+Each step draws from P(token) / m, where m is the mass of the tokens that may follow. So a text s is drawn with
+probability P(s) / (m1 m2 ...), not with P(s) / P(form), which forgets what the steps leave out. But the mean of
+m1 m2 ... over drawn texts, 0 for those that were cut, estimates P(form) without bias (`form_probability`).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from functools import cached_property
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from chainrule.decoding.config import FORMS, MAX_FORM_BYTES
+from chainrule.errors import SettingError
+from chainrule.protocol import END, UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import ModuleType
+
+    from jaxtyping import Bool, Int64
+    from numpy import ndarray
+
+    from chainrule.decoding.config import Limits
+    from chainrule.decoding.text_generator import Text
+    from chainrule.text.tokenization.tokenizer import Tokenizer
+    from chainrule.text.tokenization.vocabulary import Vocabulary
+
+_HEADER = '%llguidance {"no_forcing": true}\n'  # so that a mask has all tokens that fit, not only the longest
+_OWN_HEADER = re.compile(r"\s*%llguidance\s*\{[^{}]*\}")
+_LONGEST_REASON = 300  # characters
+_BEFORE = b"a"  # a token before others, to see what they add to it
+
+
+class FormTokens:
+    """The bytes that a vocabulary's tokens add to a text, as llguidance reads them.
+
+    after_space: for each token, the number of what it adds where no space goes before it: at the beginning of a text,
+    and after a token that joins the next one. joins: whether a token does so.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        tokens = tokenizer.vocabulary.tokens()
+        added = _restored(tokenizer, _BEFORE + b" ", tokens, len(_BEFORE))
+        special = set(getattr(tokenizer.splitter, "special_tokens", ()))
+        special_ids = {0, 1, 2, *(i for i, token in enumerate(tokens) if token.decode("utf-8", "replace") in special)}
+        special_ids |= {i for i, text in enumerate(added) if not text}
+        spaced = [i for i, text in enumerate(added) if text[:1] == b" " and len(text) > 1 and i not in special_ids]
+        self.size = len(tokens)
+        self.after_space: Int64[ndarray, " V"] = np.arange(self.size)
+        self.after_space[spaced] = self.size + np.arange(len(spaced))
+        self.separates = tokenizer.restore(_BEFORE + b" " + _BEFORE) != _BEFORE + _BEFORE
+        self.joins: Bool[ndarray, " V"] = np.zeros(self.size, np.bool_)
+        if self.separates:
+            followed = _restored(tokenizer, b"", [token + b" " + _BEFORE for token in tokens], 0)
+            self.joins = np.array([not text.endswith(b" " + _BEFORE) for text in followed], np.bool_)
+        self._texts = [b"" if i in special_ids else text for i, text in enumerate(added)]
+        self._texts += [added[i][1:] for i in spaced]
+        self._texts[END] = b"</s>"
+        self._special = sorted(special_ids)
+        self.spells_everything = tokenizer.spells_everything
+
+    def text_of(self, numbers: Iterable[int]) -> str:
+        """The text of numbers that llguidance has for tokens."""
+        return b"".join(self._texts[number] for number in numbers).decode("utf-8", "replace")
+
+    @cached_property
+    def library(self) -> Any:
+        """The tokenizer of llguidance."""
+        described = SimpleNamespace(
+            tokens=self._texts, eos_token_id=END, bos_token_id=None, special_token_ids=self._special
+        )
+        wrapped = _llguidance().TokenizerWrapper(_Readable(described))
+        return _llguidance().LLTokenizer(wrapped, n_vocab=len(self._texts))
+
+
+class _Readable:
+    """What llguidance asks of a tokenizer. It encodes nothing: texts are walked by the tokens that were drawn."""
+
+    def __init__(self, described: SimpleNamespace) -> None:
+        self.__dict__.update(vars(described))
+
+    def __call__(self, text: bytes | str) -> list[int]:
+        return []
+
+
+_TOKENS: WeakKeyDictionary[Vocabulary, FormTokens] = WeakKeyDictionary()
+
+
+def _tokens_of(tokenizer: Tokenizer) -> FormTokens:
+    if tokenizer.vocabulary not in _TOKENS:
+        _TOKENS[tokenizer.vocabulary] = FormTokens(tokenizer)
+    return _TOKENS[tokenizer.vocabulary]
+
+
+def _restored(tokenizer: Tokenizer, before: bytes, tokens: list[bytes], cut: int) -> list[bytes]:
+    """What each token becomes after another one, without the first `cut` bytes."""
+    lines = tokenizer.restore(b"".join(before + token + b"\n" for token in tokens)).split(b"\n")[:-1]
+    if len(lines) != len(tokens):  # some token stands for a newline
+        lines = [tokenizer.restore(before + token) for token in tokens]
+    return [line[cut:] for line in lines]
+
+
+class Form:
+    """A form that texts of a vocabulary have; `begin` gives the state of a new text.
+
+    Raises SettingError where the form cannot be enforced, or no token can begin it.
+    """
+
+    def __init__(self, grammar: str, tokenizer: Tokenizer, *, name: str, follows_space: bool) -> None:
+        """grammar: as llguidance writes it. name: of the option, for errors. follows_space: whether the text before
+        ends with white space, so that a space at the form's beginning would be one of its own.
+        """
+        self._tokens = _tokens_of(tokenizer)
+        matcher = _llguidance().LLMatcher
+        if said := matcher.validate_grammar(grammar, self._tokens.library):
+            raise SettingError(f"{name} cannot be enforced: {_first_line(said)}")
+        self._matcher = matcher(self._tokens.library, grammar, log_level=0)
+        self._glued = self._tokens.separates or not follows_space
+        if error := self._matcher.get_error():
+            raise SettingError(f"{name} cannot be enforced: {_first_line(error)}")
+        if not self.begin().mask().any():
+            raise SettingError(f"no token of the vocabulary can begin a text that fits {name}; choose another form")
+
+    def after(self, tokens: Iterable[int]) -> FormState | None:
+        """The state after tokens of a text; None if it does not have the form."""
+        state = self.begin()
+        for token in tokens:
+            if not state.mask()[token]:
+                return None
+            state.add(token)
+        return state
+
+    def begin(self) -> FormState:
+        return FormState(self._tokens, self._matcher.deep_copy(), glued=self._glued)
+
+
+class FormState:
+    """A text that grows in a form.
+
+    log_masses: log m of each step, once the step has been taken: the model's probability of all that might follow; -inf
+    where a token had been drawn from which no text in the form goes on, and from there on.
+    """
+
+    def __init__(self, tokens: FormTokens, matcher: Any, *, glued: bool) -> None:
+        """glued: whether the next token's space, if it has one, is not part of the form."""
+        self._tokens, self._matcher, self._glued = tokens, matcher, glued
+        self._mask: Bool[ndarray, " V"] | None = None
+        self._log_mass, self._is_stuck = 0.0, False
+        self.log_masses: list[float] = []
+        self._added: list[int] = []
+
+    @property
+    def text(self) -> str:
+        """The text so far."""
+        return self._tokens.text_of(self._added)
+
+    def note_mass(self, mass: float) -> None:
+        """The model's probability of all tokens that may follow, by which the next step is divided."""
+        self._log_mass = math.log(mass) if mass > 0 and not self._is_stuck else -math.inf
+
+    def mask(self) -> Bool[ndarray, " V"]:
+        """Which tokens may follow; </s> where the text may end."""
+        if self._mask is None:
+            packed = np.frombuffer(self._matcher.compute_bitmask(), np.uint8)
+            bits = np.unpackbits(packed, bitorder="little").astype(np.bool_)
+            whole = bits[: self._tokens.size]
+            self._mask = np.take(bits, self._tokens.after_space) if self._glued else whole.copy()
+            if self._glued and not self._tokens.separates:
+                self._mask |= whole  # a token without a space will do, too
+            self._mask[END] = self._matcher.is_accepting()  # the library allows it where nothing else goes on, too
+        return self._mask
+
+    def add(self, token: int) -> None:
+        """Adds a token that may follow."""
+        self.log_masses.append(self._log_mass)
+        if token == END:
+            return
+        number = token
+        if self._glued:
+            is_whole = not self._tokens.separates and self._matcher.validate_tokens([token]) == 1
+            number = token if is_whole else int(self._tokens.after_space[token])
+        if not self._matcher.consume_token(number):
+            raise SettingError(f"token {token} does not fit the form: {_first_line(self._matcher.get_error())}")
+        self._added.append(number)
+        self._glued = self._tokens.separates and bool(self._tokens.joins[token])
+        self._mask = None
+
+    def try_add(self, token: int) -> bool:
+        """Adds a token, if a text in the form goes on from there; if not, it may not follow from now on.
+
+        Words cannot spell every text. A text that would have been stuck counts as one outside the form: the mass of
+        this step is 0.
+        """
+        mask, glued, matcher = self.mask(), self._glued, self._matcher
+        if token != END and not self._tokens.spells_everything:
+            self._matcher = matcher.deep_copy()  # one that is stuck cannot be rolled back
+        self.add(token)
+        if token == END or self._tokens.spells_everything or self.mask().any():
+            return True
+        self._matcher = matcher
+        self.log_masses.pop()
+        self._added.pop()
+        self._mask, self._glued, self._is_stuck = mask, glued, True
+        mask[token] = False
+        return False
+
+    def copy(self) -> FormState:
+        """The same text, to be continued in another way."""
+        copied = FormState(self._tokens, self._matcher.deep_copy(), glued=self._glued)
+        copied.log_masses, copied._is_stuck = [*self.log_masses], self._is_stuck
+        copied._added = [*self._added]
+        return copied
+
+
+def form_of(limits: Limits, tokenizer: Tokenizer, prompt: str) -> Form | None:
+    """The form that the limits name, after a prompt. Raises SettingError."""
+    follows_space = not prompt or prompt[-1].isspace()
+    for name in FORMS:
+        value = getattr(limits, name)
+        if value in (None, ()):
+            continue
+        if name == "choices":
+            _check_choices(value, tokenizer)
+        return Form(_grammar(name, value), tokenizer, name=name, follows_space=follows_space)
+    return None
+
+
+def form_of_grammar(grammar: str, tokenizer: Tokenizer, name: str) -> Form:
+    """The form of a grammar of Lark. name: what names it, for errors. Raises SettingError."""
+    return Form(_HEADER + grammar, tokenizer, name=name, follows_space=True)
+
+
+def _grammar(name: str, value: Any) -> str:
+    library = _llguidance()
+    text = json.dumps(value) if name == "json_schema" else json.dumps(list(value)) if name == "choices" else value
+    if len(text) > MAX_FORM_BYTES:
+        raise SettingError(f"{name} has {len(text):,} bytes; expected at most {MAX_FORM_BYTES:,}")
+    if name == "json_schema":
+        return f"{_HEADER}start: %json {text}\n"
+    if name == "choices":
+        return f"{_HEADER}start: {' | '.join(map(json.dumps, value))}\n"
+    if name == "regex":
+        return f"{_HEADER}start: /{library.regex_to_lark(text)}/\n"
+    try:
+        lark = str(library.gbnf_to_lark.any_to_lark(text))
+    except Exception as error:  # of any kind
+        raise SettingError(f"grammar is not one of GBNF: {_first_line(str(error))}") from None
+    return _HEADER + _OWN_HEADER.sub("", lark)
+
+
+def _check_choices(choices: Iterable[str], tokenizer: Tokenizer) -> None:
+    for choice in choices:
+        if UNKNOWN in tokenizer.encode_texts([choice]).ids:
+            raise SettingError(f"the choice {choice!r} has a word that the vocabulary lacks; leave it out")
+
+
+def _first_line(said: str) -> str:
+    lines = [line.strip() for line in said.splitlines() if line.strip()] or ["unknown reason"]
+    line = next((line.removeprefix("error: ") for line in lines if line.startswith("error: ")), lines[0])
+    return line if len(line) <= _LONGEST_REASON else f"{line[: _LONGEST_REASON - 3]}..."
+
+
+def _llguidance() -> ModuleType:
+    try:
+        import llguidance
+    except ImportError:
+        raise SettingError(
+            "forms need the library llguidance, which is not installed: pip install 'chainrule[form]'"
+        ) from None
+    return llguidance
+
+
+class FormProbability(NamedTuple):
+    """value: the estimate of P(form), error: its standard error, at_least: what the texts found have together."""
+
+    value: float
+    error: float
+    at_least: float
+
+
+def form_probability(texts: Iterable[Text]) -> FormProbability:
+    """The probability that the model's text has a form, if it ends within the limits, by texts drawn in that form.
+
+    They must be drawn as the model says: temperature 1, and nothing cut or penalised. Raises SettingError if a text was
+    not drawn in a form, or there is none.
+
+    good:  form_probability(model.generate("Answer:", 100, limits=Limits(regex="yes|no"))).value
+    """
+    texts = list(texts)
+    if not texts or any(text.log_mass is None for text in texts):
+        raise SettingError("there is no text, or one was not drawn in a form; give what generate returned with one")
+    masses = [math.exp(text.log_mass or 0.0) if text.ending == "end" else 0.0 for text in texts]
+    error = float(np.std(masses, ddof=1)) / math.sqrt(len(masses)) if len(masses) > 1 else math.inf
+    found = {tuple(text.tokens): math.exp(text.log_prob) for text in texts if text.ending == "end"}
+    return FormProbability(float(np.mean(masses)), error, sum(found.values()))
