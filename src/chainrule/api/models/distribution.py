@@ -37,8 +37,8 @@ def verify_distribution(
 ) -> DistributionChecks:
     """Checks that a model's probabilities are a distribution, at random contexts of a text.
 
-    model: one that continues texts, or a server, such as `chainrule.serving.client.Client`. source: the text; by default the model draws it itself, and a server
-    needs one. contexts: how many. Raises SettingError, TextError, ServerError.
+    model: one that continues texts, or a server: a `chainrule.serving.client.Client`. source: the text; by default the
+    model draws it itself, and a server needs one. contexts: how many. Raises SettingError, TextError, ServerError.
 
     good:  assert chainrule.verify_distribution(lm, "heldout.txt").is_distribution
     """
