@@ -23,6 +23,7 @@ from chainrule.experiments import Name
 from chainrule.experiments.attention import COMPARED as ATTENTIONS
 from chainrule.experiments.attention import attention, bottleneck, draw_reflexive, habits, heads
 from chainrule.experiments.attention_weights import dilution, lookups, projections, softmax, weights_of
+from chainrule.experiments.capacity import READERS, draw_expression, draw_opinion, nesting, nonlinearity, places
 from chainrule.experiments.context import AGREEING, agreement, draw_document, draw_sentence, shots
 from chainrule.experiments.cost import KINDS, cost, growth_of, paths, sequential_steps
 from chainrule.experiments.cost import WIRINGS as KINDS_OF_PATHS
@@ -53,6 +54,7 @@ from chainrule.experiments.recurrence import (
 from chainrule.experiments.run import enlarge, factor_for, function_of, times_steps
 from chainrule.experiments.small_models import accuracy as reversal_accuracy
 from chainrule.experiments.small_models import backwards, draw_sources
+from chainrule.experiments.training import draw_review, forcing, pretraining
 from chainrule.neural.build import build
 from chainrule.neural.config import FeedforwardConfig, RecurrentConfig, TransformerConfig
 from chainrule.ngram.config import NGramConfig
@@ -376,6 +378,70 @@ def test_a_head_fetches_one_word() -> None:
     one, two = (line.y for line in findings.lines)
     assert one == pytest.approx([1, 1 / 2], abs=0.05)
     assert two == pytest.approx([1, 1], abs=0.05)
+
+
+def test_without_a_nonlinearity_layers_are_one_matrix() -> None:
+    """The logistic loss is convex in that matrix, and its optimum is 1 bit: by symmetry, no plane helps."""
+    findings = nonlinearity(layers=(0, 2), networks=1, steps=200)
+    linear, tanh, relu = (line.y for line in findings.lines)
+    assert linear == pytest.approx([1, 1], abs=0.01)
+    assert [tanh[0], relu[0]] == pytest.approx([1, 1], abs=0.01)
+    assert max(tanh[1], relu[1]) < 0.1
+    assert findings.finding.endswith("1 of 1 with tanh, 1 of 1 with ReLU.")
+
+
+def test_a_window_knows_a_word_only_where_it_was_trained() -> None:
+    compared = {name: READERS[name] for name in ("feed-forward, window 9", "bag")}
+    window, bag = (line.y for line in places(compared=compared, documents=2000, tested=200, steps=200).lines)
+    assert window[0] > 0.95
+    assert window[1] < 0.65
+    assert min(bag) > 0.8
+    rng = np.random.default_rng(1)
+    trained, moved = ([draw_opinion(rng, is_moved=is_moved) for _ in range(300)] for is_moved in (False, True))
+    assert {(word, i) for text in trained for i, word in enumerate(text[:8]) if word < 21}.isdisjoint(
+        (word, i) for text in moved for i, word in enumerate(text[:8]) if word < 21
+    )
+
+
+def test_values_of_nested_expressions_are_lost_with_depth() -> None:
+    compared = {"LSTM": RecurrentConfig(layers=1, width=48, context=64, memory="document")}
+    findings = nesting(compared=compared, depths=(1, 2, 5), trained_to=2, documents=2000, tested=150, steps=150)
+    shallow, trained, deep = findings.lines[0].y
+    assert shallow > 0.6
+    assert trained > deep + 0.15
+
+
+def test_expressions_have_their_depth_and_value() -> None:
+    rng = np.random.default_rng(1)
+    names = {3: "]", 4: "=", 5: "max(", 6: "min("}
+    for depth in (1, 3):
+        for _ in range(30):
+            *tokens, equals, value = draw_expression(rng, depth)
+            assert names[equals] == "="
+            text = "".join(names[token] if token < 7 else f"{token - 7}," for token in tokens)
+            assert eval(text.replace("]", "),").rstrip(",")) == value - 7
+            nesting_depth = np.cumsum([(token in (5, 6)) - (token == 3) for token in tokens]).max()
+            assert nesting_depth == depth
+
+
+def test_texts_without_labels_are_worth_more_than_a_few_with() -> None:
+    findings = pretraining(labels=(30,), unlabelled=4000, words=30, tested=200, steps=400)
+    [fresh], [pretrained] = (line.y for line in findings.lines)
+    assert pretrained > fresh + 0.15
+    assert pretrained > 0.8
+    chance = Random(1, "test")
+    for text, label in (draw_review(chance, 30) for _ in range(200)):
+        for opinion in text.split(" was ")[1].split(" and "):
+            is_good = opinion.removeprefix("not ").startswith("good") != opinion.startswith("not ")
+            assert is_good == (label == "good")
+
+
+def test_forcing_is_compared() -> None:
+    findings = forcing(compared=("teacher", "student"), trained_to=3, sources=500, tested=20, steps=(1, 60))
+    teacher, student = (line.y for line in findings.lines)
+    assert teacher != student
+    assert min(teacher[1] - teacher[0], student[1] - student[0]) > 0.2
+    assert findings.finding.startswith("After 60 steps this share of the letters is right: teacher forcing ")
 
 
 def test_documents_of_the_extrapolation_repeat_themselves() -> None:

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import json
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
-from chainrule.datasets import sentences as acceptability
+from chainrule.datasets import hard as harder
+from chainrule.datasets import sentences as easy
 from chainrule.datasets.random import Random
-from chainrule.datasets.scenes import SHAPES, Scene, caption, draw_scene, paragraph, scene, shape
-from chainrule.datasets.sentences import conversation, review, sentence, written_date
+from chainrule.datasets.scenes import (
+    SHAPES,
+    Scene,
+    caption,
+    draw_scene,
+    hard_scene,
+    hard_shape,
+    paragraph,
+    scene,
+    shape,
+)
 from chainrule.errors import SettingError
 from chainrule.pictures.codec import encode_png
 from chainrule.text.corpus.sample import sample_lines
@@ -24,6 +34,7 @@ T = TypeVar("T")
 FEWEST, MOST = 20, 20_000
 _HELD_OUT = 10  # for this many examples to train on, one more for validation and one for testing
 _PAIRS_OF_A_SET = 50
+FEWEST_HARD = 200
 
 
 class File(NamedTuple):
@@ -34,8 +45,9 @@ class File(NamedTuple):
     examples: int
 
 
-def make_data(name: Name, examples: int | None = None, seed: int = 0) -> list[File]:
-    """The files of a data set. examples: how many to train on; by default as many as the set usually has.
+def make_data(name: Name, examples: int | None = None, seed: int = 0, *, hard: bool = False) -> list[File]:
+    """The files of a data set. examples: how many to train on; by default as many as the set usually has. hard: in the
+    harder form, of at least `FEWEST_HARD` examples.
 
     The text is Python's own documentation, whole, so that it takes neither number nor seed. Raises SettingError.
     """
@@ -45,14 +57,21 @@ def make_data(name: Name, examples: int | None = None, seed: int = 0) -> list[Fi
     if dataset.examples is None:
         if examples is not None:
             raise SettingError("the text is Python's documentation, of a given size; leave the number of examples out")
-        return dataset.make(Random(seed, name), 0)
+        if hard:
+            raise SettingError("the text is Python's documentation, which has no harder form; leave hard out")
+        return dataset.make(Random(seed, name), 0, hard=False)
     wanted = dataset.examples if examples is None else examples
     if not FEWEST <= wanted <= MOST:
         raise SettingError(f"examples is {wanted}; expected {FEWEST} to {MOST:,}")
-    return dataset.make(Random(seed, name), wanted)
+    if hard and wanted < FEWEST_HARD:
+        raise SettingError(
+            f"examples is {wanted}; the harder form needs {FEWEST_HARD} or more, so that there is enough to learn from "
+            "and to tell models apart by"
+        )
+    return dataset.make(Random(seed, f"{name}, hard" if hard else name), wanted, hard=hard)
 
 
-def _text(chance: Random, examples: int) -> list[File]:
+def _text(chance: Random, examples: int, *, hard: bool) -> list[File]:
     lines = sample_lines()
     runs = [lines[i : i + 50] for i in range(0, len(lines), 50)]  # a line's neighbours stay with it
     test = [line for i, run in enumerate(runs) if i % 20 == 19 for line in run]
@@ -60,41 +79,41 @@ def _text(chance: Random, examples: int) -> list[File]:
     return [_lines("train.txt", train), _lines("test.txt", test)]
 
 
-def _pairs(chance: Random, examples: int) -> list[File]:
+def _pairs(chance: Random, examples: int, *, hard: bool) -> list[File]:
     return [
         _lines(f"{part}.{language}", [getattr(phrase, field) for phrase in phrases])
-        for part, phrases in _parts(lambda: sentence(chance), examples)
+        for part, phrases in _parts(lambda: (harder if hard else easy).sentence(chance), examples)
         for language, field in (("en", "english"), ("fr", "french"))
     ]
 
 
-def _labels(chance: Random, examples: int) -> list[File]:
+def _labels(chance: Random, examples: int, *, hard: bool) -> list[File]:
     return [
         File(f"{part}.tsv", _content(["text\tlabel", *(f"{tree.text()}\t{tree.label}" for tree in trees)]), len(trees))
-        for part, trees in _parts(lambda: review(chance), examples)
+        for part, trees in _parts(lambda: (harder if hard else easy).review(chance), examples)
     ]
 
 
-def _trees(chance: Random, examples: int) -> list[File]:
+def _trees(chance: Random, examples: int, *, hard: bool) -> list[File]:
     return [
         _lines(f"{part}.txt", [tree.brackets() for tree in trees])
-        for part, trees in _parts(lambda: review(chance), examples)
+        for part, trees in _parts(lambda: (harder if hard else easy).review(chance), examples)
     ]
 
 
-def _pictures(chance: Random, examples: int) -> list[File]:
+def _pictures(chance: Random, examples: int, *, hard: bool) -> list[File]:
     return [
-        File(f"{part}/{name}/{i + 1}.png", encode_png(shape(chance, name)), 1)
+        File(f"{part}/{name}/{i + 1}.png", encode_png((hard_shape if hard else shape)(chance, name)), 1)
         for part, count in _sizes(examples).items()
         for name in SHAPES
         for i in range(-(-count // len(SHAPES)))
     ]
 
 
-def _captions(chance: Random, examples: int) -> list[File]:
+def _captions(chance: Random, examples: int, *, hard: bool) -> list[File]:
     """Scenes, and for each part two files with a line for each scene: with captions, and with paragraphs."""
     files = []
-    for part, scenes in _parts(lambda: scene(chance), examples):
+    for part, scenes in _parts(lambda: (hard_scene if hard else scene)(chance), examples):
         images = [f"{part}/{i}.png" for i in range(1, len(scenes) + 1)]
         for name, write in ((part, caption), (f"{part}-paragraphs", paragraph)):
             lines = [_line_of(image, write(own), own) for image, own in zip(images, scenes, strict=True)]
@@ -108,29 +127,37 @@ def _line_of(image: str, text: str, things: Scene) -> str:
     return json.dumps({"image": image, "captions": [text], "boxes": boxes})
 
 
-def _minimal_pairs(chance: Random, examples: int) -> list[File]:
+def _minimal_pairs(chance: Random, examples: int, *, hard: bool) -> list[File]:
     """Sentences to train on, and pairs; no sentence of a pair is among the former."""
     each = min(_PAIRS_OF_A_SET, examples // _HELD_OUT)
-    pairs = [pair for make in acceptability.TESTED for pair in _distinct(partial(make, chance), each)]
+    tested, learned = list(easy.TESTED), list(easy.LEARNED)
+    if hard:
+        tested = [partial(harder.agreement, is_misleading=True)]
+        learned += 4 * [partial(harder.agreement, is_misleading=False)]
+        each *= 4  # as many pairs as in the usual form
+    pairs = [pair for make in tested for pair in _distinct(partial(make, chance), each)]
     held_out = {pair.good for pair in pairs}
     lines: list[str] = []
     while len(lines) < examples:
-        good = chance.choice(acceptability.LEARNED)(chance).good
+        good = chance.choice(learned)(chance).good
         if good not in held_out:
             lines.append(good)
     records = [{"sentence_good": pair.good, "sentence_bad": pair.bad, "UID": pair.set} for pair in pairs]
     return [_lines("train.txt", lines), _lines("pairs.jsonl", [json.dumps(record) for record in records])]
 
 
-def _dates(chance: Random, examples: int) -> list[File]:
+def _dates(chance: Random, examples: int, *, hard: bool) -> list[File]:
     return [
         _lines(f"{part}.tsv", [f"{text}\t{iso}" for text, iso in dates])
-        for part, dates in _parts(lambda: written_date(chance), examples)
+        for part, dates in _parts(lambda: (harder if hard else easy).written_date(chance), examples)
     ]
 
 
-def _conversations(chance: Random, examples: int) -> list[File]:
-    return [_lines(f"{part}.jsonl", lines) for part, lines in _parts(lambda: conversation(chance), examples)]
+def _conversations(chance: Random, examples: int, *, hard: bool) -> list[File]:
+    return [
+        _lines(f"{part}.jsonl", lines)
+        for part, lines in _parts(lambda: (harder if hard else easy).conversation(chance), examples)
+    ]
 
 
 def _parts(make: Callable[[], T], examples: int) -> Iterator[tuple[str, Sequence[T]]]:
@@ -161,12 +188,19 @@ def _content(lines: Iterable[str]) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode()
 
 
+class MakeFiles(Protocol):
+    """A function that makes the files of a data set."""
+
+    def __call__(self, chance: Random, examples: int, *, hard: bool) -> list[File]:
+        """As `make_data`."""
+
+
 class Dataset(NamedTuple):
-    """make: a function of a generator and a number of training examples that makes its files. examples: the usual
-    number; None where it is fixed.
+    """make: a function of a generator, a number of training examples and hard that makes its files. examples: the
+    usual number; None where it is fixed.
     """
 
-    make: Callable[[Random, int], list[File]]
+    make: MakeFiles
     examples: int | None
 
 

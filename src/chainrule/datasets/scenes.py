@@ -1,7 +1,8 @@
 """Pictures of a circle, a square or a triangle, and scenes of one to three of these, with captions.
 
 A shape has any size and colour, and is anywhere on a ground of another colour. A scene has a caption, a paragraph, and
-a phrase for the box of each shape.
+a phrase for the box of each shape. In the harder forms shapes overlap: a picture is of the shape in front of another
+one, in noise, and a place of a scene may have one shape in front of another.
 """
 
 from __future__ import annotations
@@ -31,6 +32,28 @@ def shape(chance: Random, name: str) -> UInt8[ndarray, "row column channel"]:
         colour = _colour(chance)
     picture = np.where(coverage(name, x, y, half)[:, :, None], colour, ground)
     return picture.astype(np.uint8)
+
+
+_NOISE = 40  # the most by which a pixel of a harder picture is lighter or darker
+_CONTRAST_OF_OVERLAPS = 120
+
+
+def hard_shape(chance: Random, name: str) -> UInt8[ndarray, "row column channel"]:
+    """A picture of a shape in front of a larger one of another kind, in noise."""
+    other = chance.choice([shape for shape in SHAPES if shape != name])
+    large = 9 + chance.below(4)
+    x, y = (large + chance.below(SIDE - 2 * large) for _ in range(2))
+    half = 5 + chance.below(3)
+    front = tuple(min(SIDE - half - 1, max(half, place + chance.below(13) - 6)) for place in (x, y))
+    ground, behind, colour = (_colour(chance) for _ in range(3))
+    while np.abs(ground - behind).sum() < _CONTRAST_OF_OVERLAPS:
+        behind = _colour(chance)
+    while min(np.abs(ground - colour).sum(), np.abs(behind - colour).sum()) < _CONTRAST_OF_OVERLAPS:
+        colour = _colour(chance)
+    picture = np.where(coverage(other, x, y, large)[:, :, None], behind, ground)
+    picture = np.where(coverage(name, *front, half)[:, :, None], colour, picture)
+    noise = np.array([chance.below(2 * _NOISE + 1) - _NOISE for _ in range(SIDE * SIDE)])
+    return (picture + noise.reshape(SIDE, SIDE, 1)).clip(0, 255).astype(np.uint8)
 
 
 def _colour(chance: Random) -> ndarray:
@@ -98,15 +121,46 @@ def _thing(chance: Random, place: int) -> Shape:
     return Shape(place, size, chance.choice(tuple(COLOURS)), chance.choice(SHAPES), x, y, half)
 
 
+def hard_scene(chance: Random) -> Scene:
+    """Shapes in one to three places, most of them behind a smaller one, which follows in the scene."""
+    shapes = []
+    for behind in scene(chance):
+        front = None
+        while chance.below(4) and (front is None or front.phrase == behind.phrase):
+            front = _thing(chance, behind.place)
+        if front is None:
+            shapes.append(behind)
+            continue
+        half = 10 + chance.below(3)
+        x, y = (half + chance.below(SIDE - 2 * half) for _ in range(2))
+        shapes.append(behind._replace(size="large", half=half, x=x, y=y))
+        half = 4 + chance.below(3)
+        x, y = (min(SIDE - half - 1, max(half, place + chance.below(15) - 7)) for place in (x, y))
+        colour = chance.choice([colour for colour in COLOURS if colour != behind.colour])
+        shapes.append(front._replace(size="small", half=half, x=x, y=y, colour=colour))
+    return tuple(shapes)
+
+
 def caption(scene: Scene) -> str:
-    """One sentence: a red circle on the left and a blue square on the right."""
-    *first, last = (f"a {thing.colour} {thing.shape} {PLACES[thing.place]}" for thing in scene)
+    """One sentence: a red circle on the left and a blue square in front of a green circle on the right."""
+    *first, last = (
+        f"{' in front of '.join(f'a {shape.colour} {shape.shape}' for shape in shapes)} {PLACES[shapes[0].place]}"
+        for shapes in _by_place(scene)
+    )
     return f"{' , '.join(first)} and {last}" if first else last
 
 
 def paragraph(scene: Scene) -> str:
-    """A sentence for each shape: on the left is a large red circle ."""
-    return " ".join(f"{PLACES[thing.place]} is {thing.phrase} ." for thing in scene)
+    """A sentence for each place: on the left is a large red circle ."""
+    return " ".join(
+        f"{PLACES[shapes[0].place]} is {' in front of '.join(shape.phrase for shape in shapes)} ."
+        for shapes in _by_place(scene)
+    )
+
+
+def _by_place(scene: Scene) -> list[list[Shape]]:
+    """The shapes of each place, what is in front first."""
+    return [[shape for shape in scene[::-1] if shape.place == place] for place in dict.fromkeys(s.place for s in scene)]
 
 
 def draw_scene(scene: Scene) -> UInt8[ndarray, "row column channel"]:

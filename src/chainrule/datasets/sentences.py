@@ -17,6 +17,8 @@ from datetime import date, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from chainrule.datasets.random import Random
 
 
@@ -201,12 +203,22 @@ class Node(NamedTuple):
 
 def review(chance: Random) -> Node:
     """A random review; the label of the whole is positive or negative."""
-    subject = _joined(NEUTRAL, _neutral(chance.choice(_ARTICLES)), _neutral(chance.choice(_THINGS)))
+    subject = _subject(chance)
     opinion = _opinion(chance)
     if chance.below(2):
         later = _opinion(chance)
         opinion = _joined(later.label, opinion, _neutral(","), _neutral("but"), later)
     return _joined(opinion.label, subject, _joined(opinion.label, _neutral("was"), opinion))
+
+
+def review_clause(chance: Random) -> Node:
+    """A review of one opinion: the film was not very good."""
+    subject, opinion = _subject(chance), _opinion(chance)
+    return _joined(opinion.label, subject, _joined(opinion.label, _neutral("was"), opinion))
+
+
+def _subject(chance: Random) -> Node:
+    return _joined(NEUTRAL, _neutral(chance.choice(_ARTICLES)), _neutral(chance.choice(_THINGS)))
 
 
 def _opinion(chance: Random) -> Node:
@@ -228,8 +240,8 @@ def _joined(label: str, *children: Node) -> Node:
     return Node(label, "", children)
 
 
-_MONTHS: tuple[str, ...] = ("January", "February", "March", "April", "May", "June")
-_MONTHS += ("July", "August", "September", "October", "November", "December")
+MONTHS: tuple[str, ...] = ("January", "February", "March", "April", "May", "June")
+MONTHS += ("July", "August", "September", "October", "November", "December")
 _FORMATS = (
     "{day} {month} {year}",
     "{month} {day}, {year}",
@@ -243,12 +255,17 @@ _FIRST, _DAYS = date(1900, 1, 1), 73_049  # to 2099-12-31
 
 def written_date(chance: Random) -> tuple[str, str]:
     """A date of 1900 to 2099 in one of six formats, and in ISO's."""
-    day = _FIRST + timedelta(days=chance.below(_DAYS))
-    month = _MONTHS[day.month - 1]
+    day = draw_day(chance)
+    month = MONTHS[day.month - 1]
     text = chance.choice(_FORMATS).format(
         day=day.day, month=month, short=month[:3], number=day.month, year=day.year, suffix=_suffix(day.day)
     )
     return text, day.isoformat()
+
+
+def draw_day(chance: Random) -> date:
+    """A day of 1900 to 2099."""
+    return _FIRST + timedelta(days=chance.below(_DAYS))
 
 
 def _suffix(day: int) -> str:
@@ -257,11 +274,11 @@ def _suffix(day: int) -> str:
     return {1: "st", 2: "nd", 3: "rd"}.get(day % 10, "th")
 
 
-_NAMES = (
+NAMES = (
     *("Ann", "Bob", "Cid", "Dan", "Eve", "Fay", "Gus", "Hal", "Ida", "Jim"),
     *("Kim", "Leo", "Mia", "Ned", "Ola", "Pam", "Ray", "Sue", "Tom", "Una"),
 )
-_TOWNS = (
+TOWNS = (
     *("Baku", "Bern", "Bonn", "Cork", "Doha", "Gent", "Graz", "Kyiv", "Lima", "Lyon"),
     *("Nice", "Oslo", "Pisa", "Riga", "Rome", "Sofia", "Tula", "Turin", "Vigo", "York"),
 )
@@ -274,7 +291,7 @@ _SMALL_TALK = (
 
 def conversation(chance: Random) -> str:
     """A line of JSON with its messages."""
-    name, town = chance.choice(_NAMES), chance.choice(_TOWNS)
+    name, town = chance.choice(NAMES), chance.choice(TOWNS)
     facts = [(f"my name is {name} .", f"hello {name} ."), (f"i live in {town} .", f"{town} is nice .")]
     questions = [("what is my name ?", f"your name is {name} ."), ("where do i live ?", f"you live in {town} .")]
     turns = [
@@ -282,6 +299,10 @@ def conversation(chance: Random) -> str:
         *(chance.choice(_SMALL_TALK) for _ in range(chance.below(4))),
         *(questions if chance.below(2) else questions[::-1]),
     ]
+    return json.dumps({"messages": messages_of(turns)})
+
+
+def messages_of(turns: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
+    """What a user and an assistant say in turn."""
     roles = ("user", "assistant")
-    messages = [{"role": role, "content": text} for turn in turns for role, text in zip(roles, turn, strict=True)]
-    return json.dumps({"messages": messages})
+    return [{"role": role, "content": text} for turn in turns for role, text in zip(roles, turn, strict=True)]

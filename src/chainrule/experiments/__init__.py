@@ -27,6 +27,11 @@ Name = Literal[
     "projections",
     "dilution",
     "lookups",
+    "nonlinearity",
+    "places",
+    "nesting",
+    "pretraining",
+    "forcing",
     "extrapolation",
     "scaling",
 ]
@@ -52,6 +57,11 @@ HOMES: dict[Name, str] = {
     "projections": "attention_weights",
     "dilution": "attention_weights",
     "lookups": "attention_weights",
+    "nonlinearity": "capacity",
+    "places": "capacity",
+    "nesting": "capacity",
+    "pretraining": "training",
+    "forcing": "training",
     "extrapolation": "positions",
     "scaling": "data",
 }

@@ -37,7 +37,7 @@ from chainrule.training.config import TrainingConfig
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from jaxtyping import Float, Float64, Int32
+    from jaxtyping import Float, Int32
     from numpy import ndarray
 
     from chainrule.datasets.sentences import MinimalPair
@@ -261,7 +261,7 @@ def _to_verb(pair: MinimalPair) -> list[str]:
 
 def _right_without(
     model: LanguageModel[Any], units: Sequence[Unit], texts: Sequence[tuple[Int32[ndarray, " T"], int]]
-) -> Float64[ndarray, " units+1"]:
+) -> list[float]:
     """The share of texts whose last token is likelier than another one, of the whole model and without each unit."""
     groups = [[], *([unit] for unit in units)]
     right = []
@@ -269,10 +269,10 @@ def _right_without(
         wrong = np.append(tokens[:-1], np.int32(other))
         own, others = (log_probs_without(model, row, groups, "zero", silent)[:, -1] for row in (tokens, wrong))
         right.append(own > others)
-    return np.asarray(np.mean(right, 0))
+    return [float(share) for share in np.mean(right, 0)]
 
 
-def _told(what: str, on: str, weights: Mapping[str, float], right: Float64[ndarray, " cases"], tested: int) -> str:
+def _told(what: str, on: str, weights: Mapping[str, float], right: Sequence[float], tested: int) -> str:
     """What a head looks at most, and how much is right with it, without it, and without the head that matters most."""
     names = list(weights)
     looks, share = max(weights.items(), key=lambda item: item[1])

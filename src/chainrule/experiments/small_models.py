@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel
     from chainrule.protocol import LanguageModel
+    from chainrule.training.config import Forcing
 
 FIRST_WORD = 3  # the tokens before it are <unk>, <s> and </s>
 
@@ -67,11 +68,23 @@ def backwards(source: str) -> str:
 
 
 def train_on_reversal(
-    config: Seq2SeqConfig, sources: Sequence[str], *, steps: int, seed: int, learning_rate: float = 5e-3
+    config: Seq2SeqConfig,
+    sources: Sequence[str],
+    *,
+    steps: int,
+    seed: int,
+    learning_rate: float = 5e-3,
+    forcing: Forcing = "teacher",
 ) -> Seq2SeqModel:
     """A model that was trained to write these sources backwards."""
     training = TrainingConfig(
-        steps=steps, batch=32, seed=seed, compile="no", optimiser="adamw", learning_rate=learning_rate
+        steps=steps,
+        batch=32,
+        seed=seed,
+        compile="no",
+        optimiser="adamw",
+        learning_rate=learning_rate,
+        forcing=forcing,
     )
     pairs = Pairs(list(sources), [backwards(source) for source in sources])
     return train_pairs(pairs, config, tokenizer="whitespace", training=training, progress=False)

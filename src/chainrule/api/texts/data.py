@@ -26,13 +26,14 @@ def data(
     *,
     examples: int | None = None,
     seed: int = 0,
+    hard: bool = False,
     overwrite: bool = False,
 ) -> dict[str, int]:
     """Writes a data set into a folder, and gives the number of examples by file, or of pictures by class folder.
 
     name: text, pairs, labels, trees, pictures, captions, minimal-pairs, dates or conversations. examples: how many to
-    train on; for validation and testing, a tenth of that each. seed: other examples. overwrite: whether files of the
-    same names are replaced. Raises SettingError, OutputError.
+    train on; for validation and testing, a tenth of that each. seed: other examples. hard: in a harder form, on
+    which models differ. overwrite: whether files of the same names are replaced. Raises SettingError, OutputError.
 
     good:  chainrule.data("pairs", "pairs/")
     """
@@ -40,7 +41,7 @@ def data(
     if target.exists() and not target.is_dir():
         raise OutputError(f"{target}: this is a file; name a folder")
     check_writable(target)
-    files = make_data(name, examples, seed)
+    files = make_data(name, examples, seed, hard=hard)
     existing = next((path for file in files if (path := target / file.name).exists()), None)
     if existing is not None and not overwrite:
         raise OutputError(f"{existing}: exists already; use overwrite=True to replace it, or choose another folder")

@@ -66,6 +66,9 @@ def data(
         Parameter(help="How many examples to train on; for validation and testing, a tenth each."),
     ] = None,
     seed: Annotated[int, WholeNumber, Parameter(help="The seed of all random choices.")] = 0,
+    hard: Annotated[
+        bool, Parameter(help="A harder form, on which models differ; of 200 examples or more.", negative=())
+    ] = False,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
@@ -83,11 +86,15 @@ def data(
     dates: dates as people write them, with their ISO form.
     conversations: a name and a town are told, and asked for later.
 
+    With --hard, sentences are longer and reordered, verbs agree across clauses,
+    reviews are denied again and again, shapes overlap, dates are in words, and
+    answers combine two turns.
+
     The same seed gives the same files on every machine.
     """
     from chainrule.api.texts.data import data as write_data
 
-    counts = write_data(name, output, examples=examples, seed=seed, overwrite=overwrite)
+    counts = write_data(name, output, examples=examples, seed=seed, hard=hard, overwrite=overwrite)
     if json:
         print_json([{"file": file, "examples": count} for file, count in counts.items()])
         return

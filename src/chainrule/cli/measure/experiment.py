@@ -55,6 +55,11 @@ def experiment(
     projections: words that look at themselves, with one matrix for q and k or two.
     dilution: the weight of one key among many, by its score.
     lookups: one head fetches one word, two fetch two.
+    nonlinearity: the exclusive or, with linear and other layers.
+    places: opinions trained at one place, and asked for at another.
+    nesting: the values of nested expressions, beyond the trained depth.
+    pretraining: few labels, from random weights and from pre-trained ones.
+    forcing: a decoder that reads the right words in training, or its own.
     extrapolation: the loss of a position, by how often it was trained.
     scaling: the loss by size and training tokens, with a power law.
     shots: learning from the examples in a prompt.

@@ -132,7 +132,7 @@ def _sample(
 
 def _note_form(texts: list[Text], config: SamplingConfig, limits: Limits) -> None:
     """Says which texts are cut, and how likely the form is."""
-    from chainrule.decoding.form import form_probability
+    from chainrule.decoding.text_generator import form_probability
 
     if cut := sum(text.ending == "length" for text in texts):
         note(f"{cut} of {len(texts)} texts reached --max-tokens {limits.max_tokens} before the form's end; raise it")

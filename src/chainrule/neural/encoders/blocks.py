@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from jaxtyping import Float
 
     from chainrule.neural.config import TransformerConfig
-    from chainrule.neural.layers.attention import Part
     from chainrule.neural.layers.state import Cache
 
 
@@ -90,8 +89,7 @@ class Attention(nn.Module):
         else:
             heads = attend(query, key, value, mask, dropout)
         heads = heads.transpose(1, 2)  # (B, T, H, d)
-        if mask.edit is not None:
-            heads = mask.edit("heads", layer, heads)
+        heads = mask.edited("heads", layer, heads)
         heads = heads.flatten(2)
         return linear(heads if gate is None else heads * gate.sigmoid(), self.out)  # (B, T, H d) -> (B, T, D)
 
@@ -160,14 +158,14 @@ class Block(nn.Module):
         """mask, rotation, cache, layer: as for `Attention`."""
         if self.norms_after:
             attended = self._mixed(self.norms[0](x) if self.norms else x, mask, rotation, cache, layer)
-            attended = _edited("attention", layer, self.norms_after[0](attended.to(x.dtype)), mask)
+            attended = mask.edited("attention", layer, self.norms_after[0](attended.to(x.dtype)))
             x = x + self._dropped(attended)
             assert self.feed_forward is not None
             added = self.feed_forward(self.norms[1](x) if self.norms else x)
-            added = _edited("feed-forward", layer, self.norms_after[1](added.to(x.dtype)), mask)
+            added = mask.edited("feed-forward", layer, self.norms_after[1](added.to(x.dtype)))
             return x + self._dropped(added)
         normed = x if self.post else self.norms[0](x)
-        attended = _edited("attention", layer, self._mixed(normed, mask, rotation, cache, layer), mask)
+        attended = mask.edited("attention", layer, self._mixed(normed, mask, rotation, cache, layer))
         if self.feed_forward is None:
             return x + self._dropped(attended)
         if self.parallel:
@@ -182,7 +180,7 @@ class Block(nn.Module):
 
     def _fed(self, x: Tensor, mask: AttentionMask, layer: int) -> Tensor:
         assert self.feed_forward is not None
-        return _edited("feed-forward", layer, self.feed_forward(x), mask)
+        return mask.edited("feed-forward", layer, self.feed_forward(x))
 
     def _mixed(
         self, x: Tensor, mask: AttentionMask, rotation: Rotation | None, cache: Cache | None, layer: int
@@ -199,10 +197,6 @@ class Block(nn.Module):
         """What a sub-layer adds."""
         x = x if self.scale == 1 else x * self.scale
         return drop(x, self.dropout, self.training) if self.dropout else x
-
-
-def _edited(part: Part, layer: int, x: Tensor, mask: AttentionMask) -> Tensor:
-    return x if mask.edit is None else mask.edit(part, layer, x)
 
 
 def norm_of(config: TransformerConfig, width: int | None = None) -> nn.Module:

@@ -65,6 +65,10 @@ class AttentionMask(NamedTuple):
     starts: Tensor | None = None
     edit: Edit | None = None
 
+    def edited(self, part: Part, layer: int, x: Tensor) -> Tensor:
+        """What a part of a layer computed, through `edit`."""
+        return x if self.edit is None else self.edit(part, layer, x)
+
 
 def attend(
     query: Float[Tensor, "B H T d"],
@@ -104,7 +108,8 @@ def attend_fused(
     mask, causal: as in `AttentionMask`. scale: the factor of the dot products; None for 1 / sqrt(d).
     """
     device = query.device.type
-    if torch.is_autocast_enabled(device) and not attends_in_bfloat16(device):
+    # On meta, where shapes alone are computed, torch knows no autocast.
+    if device != "meta" and torch.is_autocast_enabled(device) and not attends_in_bfloat16(device):
         with torch.autocast(device, enabled=False):
             mask = mask.float() if mask is not None and mask.is_floating_point() else mask
             exact = query.float(), key.float(), value.float()
