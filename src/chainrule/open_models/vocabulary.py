@@ -8,6 +8,7 @@ normaliser. A marker that theirs lack gets a row of zeros, and no probability.
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -220,25 +221,40 @@ def _begin(checkpoint: Checkpoint, splitter: Subword) -> int | None:
 
 
 def _put_before(processor: Json | None) -> str | None:
-    """The special token that a post-processor puts before a text."""
-    match processor:
-        case {"type": "Sequence", "processors": list(parts)}:
-            return next((token for token in map(_put_before, parts) if token is not None), None)
-        case {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": str(token)}}, *_]}:
-            return token
-        case {"type": "RobertaProcessing" | "BertProcessing", "cls": [str(token), _]}:
-            return token
-    return None
+    """The first special token that a post-processor puts before a text."""
+    return next(iter(put_around(processor)[0]), None)
 
 
 def _put_after(processor: Json | None) -> str | None:
-    """The special token that a post-processor puts after a text."""
+    """The last special token that a post-processor puts after a text."""
+    return next(reversed(put_around(processor)[1]), None)
+
+
+def put_around(processor: Json | None) -> tuple[list[str], list[str]]:
+    """The special tokens that a post-processor puts before a text, and after it."""
     match processor:
         case {"type": "Sequence", "processors": list(parts)}:
-            return next((token for token in map(_put_after, reversed(parts)) if token is not None), None)
-        case {"type": "TemplateProcessing", "single": [*_, {"SpecialToken": {"id": str(token)}}]}:
-            return token
-        case {"type": "RobertaProcessing" | "BertProcessing", "sep": [str(token), _]}:
+            sides = [put_around(part) for part in parts]
+            return [one for side in reversed(sides) for one in side[0]], [one for side in sides for one in side[1]]
+        case {"type": "TemplateProcessing", "single": list(parts)}:
+            names = [_special_of(part) for part in parts]
+            if None in names:
+                text = names.index(None)
+                return [name for name in names[:text] if name], [name for name in names[text:] if name]
+        case {"type": "RobertaProcessing" | "BertProcessing", "cls": [str(before), _], "sep": [str(after), _]}:
+            return [before], [after]
+    return [], []
+
+
+def is_language(token: str) -> bool:
+    """Whether a token says the language of a text: en_XX of mBART, eng_Latn of NLLB, __en__ of M2M-100."""
+    return re.fullmatch(r"[a-z]{2,3}_[A-Z][A-Za-z]{1,3}|__[a-z]{2,3}__", token) is not None
+
+
+def _special_of(part: object) -> str | None:
+    """The special token that a part of a template stands for; None for the text."""
+    match part:
+        case {"SpecialToken": {"id": str(token)}}:
             return token
     return None
 

@@ -204,7 +204,8 @@ class Seq2SeqGenerator:
     def shorten(self, texts: Sequence[str]) -> Shortened:
         """As `encode`; also returns how many sources were too long. Raises MarkerError."""
         config = self.model.network.config
-        return shorten(texts, self.encode_whole(texts), config.max_source - 1, config.long_sources, self.encode_whole)
+        rows = self.encode_whole(texts)
+        return shorten(texts, rows, config.most_source_tokens, config.long_sources, self.encode_whole)
 
     def constraints(self, begin: str, max_tokens: int | None) -> Constraints:
         """The limits of texts. max_tokens: None for any number. Raises SettingError."""

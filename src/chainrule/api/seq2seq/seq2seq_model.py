@@ -72,7 +72,7 @@ class PairChat:
 
     def __init__(self, generator: Seq2SeqGenerator) -> None:
         self.generator = generator
-        self.longest = generator.model.network.config.max_source - 1  # without </s>
+        self.longest = generator.model.network.config.most_source_tokens
 
     def answer(
         self,

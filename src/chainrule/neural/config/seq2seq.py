@@ -196,6 +196,29 @@ class Seq2SeqConfig:
         below=MAX_CONTEXT,
         is_rare=True,
     )
+    learned_source_positions: int = option(
+        0,
+        "transformer: positions of a source that have a learned vector; 0: none",
+        least=0,
+        below=MAX_CONTEXT,
+        is_rare=True,
+    )
+    position_offset: int = option(
+        0, "rows that are not used before those of the first position", least=0, below=MAX_CONTEXT, is_rare=True
+    )
+    embedding_norm: bool = option(
+        False, "transformer: the vectors of tokens, with their positions, are normalised", is_rare=True
+    )
+    before_source: tuple[int, ...] = option((), "tokens that are read before each source", least=0, is_rare=True)
+    after_source: tuple[int, ...] = option(
+        (), "tokens that are read after each source and its </s>", least=0, is_rare=True
+    )
+    before_target: tuple[int, ...] = option(
+        (),
+        "transformer: tokens that the decoder reads after the one that targets begin with; they have no probability",
+        least=0,
+        is_rare=True,
+    )
     placed: bool = option(False, "vectors of a source get a learned vector of their place", is_rare=True)
 
     def __post_init__(self) -> None:
@@ -214,6 +237,10 @@ class Seq2SeqConfig:
             raise SettingError(f"a width of {self.width} cannot be half sines and half cosines; make it even")
         if self.source_width is not None:
             self._check_vectors()
+        if self.before_target and self.decoder != "transformer":
+            raise SettingError(
+                f"before_target is for the transformer, but the decoder is {self.decoder}; leave it out, or set decoder"
+            )
         if self.is_recurrent(self.encoder) and self.width % 2:
             raise SettingError(f"a width of {self.width} cannot be divided between two directions; make it even")
         if not self.is_recurrent(self.decoder):
@@ -284,6 +311,11 @@ class Seq2SeqConfig:
     def width_of_heads(self) -> int:
         """Numbers in a head of attention."""
         return self.width // self.heads if self.head_width is None else self.head_width
+
+    @property
+    def most_source_tokens(self) -> int:
+        """The tokens of the longest source, without </s> and what else is read with each."""
+        return self.max_source - 1 - len(self.before_source) - len(self.after_source)
 
     @property
     def hidden_maps(self) -> float:
