@@ -368,7 +368,8 @@ def _added_tokens(checkpoint: Checkpoint, sides: Sides) -> Json:
         for name, tokens in (("before_source", before), ("after_source", after[1:])):
             settings[name] = tuple(ours[[numbers[token] for token in tokens]].tolist())
     name = "forced_bos_token_id"
-    forced = checkpoint.generation_config.get(name, checkpoint.config.get(name))
+    said = checkpoint.generation_config.get(name), checkpoint.config.get(name)
+    forced = next((value for value in said if value is not None), None)
     if forced is None and len(before) == 1 and not is_language(before[0]):
         forced = numbers[before[0]]
     if forced is not None:

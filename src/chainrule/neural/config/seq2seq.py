@@ -130,6 +130,9 @@ class Seq2SeqConfig:
     interleaved_sinusoids: bool = option(
         True, "sinusoidal: sines and cosines by turns; off: all sines, then all cosines (Marian)", is_rare=True
     )
+    inclusive_sinusoids: bool = option(
+        False, "sinusoidal: the last wave is 10,000 times as long as the first (tensor2tensor, M2M-100)", is_rare=True
+    )
     scaled_embedding: bool = option(
         True, "transformer, convolution: vectors of tokens are multiplied by the root of the width", is_rare=True
     )
@@ -204,7 +207,7 @@ class Seq2SeqConfig:
         is_rare=True,
     )
     position_offset: int = option(
-        0, "rows that are not used before those of the first position", least=0, below=MAX_CONTEXT, is_rare=True
+        0, "learned and sinusoidal positions: the number of the first", least=0, below=MAX_CONTEXT, is_rare=True
     )
     embedding_norm: bool = option(
         False, "transformer: the vectors of tokens, with their positions, are normalised", is_rare=True

@@ -211,6 +211,7 @@ class Seq2SeqNetwork(nn.Module):
         for i, vector in enumerate(vectors):
             longer[row, places[row, column] - len(first) + i] = vector
         new_starts[row, places[row, column] - len(first)] = True
+        new_starts |= torch.arange(longer.shape[1], device=x.device) > places[:, -1:]  # so that positions stay low
         hidden, state = self.decoder(longer, state, None if starts is None else new_starts, source)
         return hidden[rows, places], state
 

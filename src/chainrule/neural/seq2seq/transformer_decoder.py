@@ -58,8 +58,14 @@ class PositionEncoding(nn.Module):
 
     def __init__(self, config: Seq2SeqConfig) -> None:
         super().__init__()
-        is_sinusoidal, interleaved = config.positions == "sinusoidal", config.interleaved_sinusoids
-        self.sinusoidal = Sinusoidal(config.width, interleaved=interleaved) if is_sinusoidal else None
+        self.sinusoidal = None
+        if config.positions == "sinusoidal":
+            self.sinusoidal = Sinusoidal(
+                config.width,
+                interleaved=config.interleaved_sinusoids,
+                inclusive=config.inclusive_sinusoids,
+                offset=config.position_offset,
+            )
         self.rotary = Rotary(config.width_of_heads, 10_000.0) if config.positions == "rotary" else None
 
     def forward(

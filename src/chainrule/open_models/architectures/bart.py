@@ -83,3 +83,34 @@ MBART = replace(
     tensors=(*BART.tensors, *_FINAL_NORMS),
     fixed={**BART.fixed, "normalize_before": True, "add_final_layer_norm": True},
 )
+M2M_100 = replace(
+    MBART,
+    model_type="m2m_100",
+    class_name="M2M100ForConditionalGeneration",
+    implied={
+        **MBART.implied,
+        "positions": "sinusoidal",
+        "interleaved_sinusoids": False,
+        "inclusive_sinusoids": True,
+        "embedding_norm": False,
+        "output_bias": False,
+    },
+    settings=(
+        *BART.settings[:-1],
+        Setting("max_position_embeddings", "max_source", 1024),
+        Rule(
+            ("pad_token_id",),
+            lambda config: {"position_offset": config.get("pad_token_id", 1) + 1},
+            lambda config: {"pad_token_id": config.position_offset - 1},
+        ),
+    ),
+    tensors=(
+        *(
+            row
+            for row in BART.tensors
+            if row.ours != "output.bias" and "places" not in row.ours and "_norm" not in row.ours
+        ),
+        *_FINAL_NORMS,
+    ),
+    ignored_tensors=(r"model\.(encoder|decoder)\.embed_positions\.weights?",),  # sinusoids, of any length
+)
