@@ -126,7 +126,8 @@ STREAM_NETWORKS: dict[str, NetworkConfig] = {
     "Transformer, experts": small(MODERN, experts=3, chosen_experts=2),
     "Mamba, and the gated delta rule": small(
         llama(),
-        mixers=("mamba", "delta"),
+        mixers=("mamba", "delta", "mamba2"),
+        layers=3,
         has_feed_forward=False,
         recurrence_width=12,
         recurrence_heads=2,

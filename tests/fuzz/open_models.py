@@ -22,6 +22,9 @@ def open_models(folder: Path, pieces: Path) -> list[Path]:
         ("gemma3", CAUSAL["gemma3, scaled"], byte_level()),
         ("phi3", CAUSAL["phi3, longrope"], byte_level()),
         ("mixtral", CAUSAL["mixtral"], byte_level()),
+        ("lfm2", CAUSAL["lfm2"], byte_level()),
+        ("mamba2", CAUSAL["mamba2"], byte_level()),
+        ("qwen3_5", CAUSAL["qwen3_5"], byte_level()),
         ("bert", MASKED["bert"], word_pieces()),
         ("modernbert", MASKED["modernbert"], word_pieces()),
         ("marian", PAIRS["marian"], unigrams()),
@@ -30,14 +33,27 @@ def open_models(folder: Path, pieces: Path) -> list[Path]:
         save(shaken(build), folder / name, tokenizer)
     save_pieces(folder / "marian", two_vocabularies=False)
     (folder / "marian" / "tokenizer.json").unlink()
-    in_gguf = ("llama3", "gemma3, scaled", "phi3, longrope", "qwen3_moe")
+    in_gguf = ("llama3", "mamba", "gemma3, scaled", "phi3, longrope", "qwen3_moe")
     for name in (*(f"gguf {number}" for number in range(len(in_gguf))), "llama2c"):
         (folder / name).mkdir()
     shutil.copy(pieces, folder / "llama2c")
     return [
         *(
             folder / name
-            for name in ("gpt2", "llama", "gemma3", "phi3", "mixtral", "bert", "modernbert", "marian", "t5")
+            for name in (
+                "gpt2",
+                "llama",
+                "gemma3",
+                "phi3",
+                "mixtral",
+                "lfm2",
+                "mamba2",
+                "qwen3_5",
+                "bert",
+                "modernbert",
+                "marian",
+                "t5",
+            )
         ),
         *(
             write_gguf(folder / f"gguf {number}" / "tiny.gguf", shaken(CAUSAL[name]), byte_level())

@@ -129,7 +129,8 @@ def _falcon(**changes: Any) -> Any:
 
 
 def _mamba(**changes: Any) -> Any:
-    config = AutoConfig.for_model("mamba", hidden_size=16, state_size=6, num_hidden_layers=2, **{**_MARKERS, **changes})
+    size = {"hidden_size": 16, "state_size": 6, "num_hidden_layers": 2, **_MARKERS}
+    config = AutoConfig.for_model("mamba2" if "n_groups" in changes else "mamba", **{**size, **changes})
     return AutoModelForCausalLM.from_config(config)
 
 
@@ -244,6 +245,8 @@ CAUSAL: dict[str, Callable[[], Any]] = {
     "lfm2, unadjusted": lambda: tiny("lfm2", layer_types=["conv", _FULL], block_auto_adjust_ff_dim=False),
     "mamba": lambda: _mamba(),
     "mamba, biased": lambda: _mamba(use_bias=True, tie_word_embeddings=False, time_step_rank=2),
+    "mamba2": lambda: _mamba(n_groups=2, num_heads=4, head_dim=8, chunk_size=4),
+    "mamba2, tied": lambda: _mamba(n_groups=1, num_heads=4, head_dim=8, use_bias=True, tie_word_embeddings=True),
     "qwen3_5": lambda: tiny(
         "qwen3_5_text",
         num_hidden_layers=8,

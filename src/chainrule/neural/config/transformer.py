@@ -19,7 +19,7 @@ SelfScore = Literal[
 NormPlace = Literal["pre", "post"]
 BiasedPart = Literal["query_key_value", "attention_out", "feed_forward"]
 SublayerNorms = Literal["before", "after", "both"]
-Mixer = Literal["attention", "convolution", "mamba", "delta"]
+Mixer = Literal["attention", "convolution", "mamba", "mamba2", "delta"]
 RotaryScaling = Literal["none", "linear", "llama3", "yarn", "longrope"]
 Positions = Literal["none", "learned", "sinusoidal", "relative", "alibi", "rotary"]
 FeedForward = Literal["relu", "gelu", "gelu_exact", "silu", "relu_squared", "swiglu", "geglu", "geglu_exact"]
@@ -145,23 +145,27 @@ class TransformerConfig(NetworkConfig):
     )
     mixers: tuple[Mixer, ...] = option(
         (),
-        "what each block has in the place of attention; convolution: a short one between gates (LFM2); mamba: a "
-        "selective state (Gu 2023); delta: the gated delta rule (Yang 2024); nothing: attention in all",
+        "what each block has in the place of attention; convolution: a short one between gates (LFM2); mamba, mamba2: "
+        "a selective state (Gu 2023, Dao 2024); delta: the gated delta rule (Yang 2024); nothing: attention in all",
         is_rare=True,
     )
     has_feed_forward: bool = option(True, "blocks have a feed-forward layer; off: none (Mamba)", is_rare=True)
     recurrence_width: int = option(
-        256, "mamba, delta: inner numbers, all heads together", least=1, below=8 * MAX_WIDTH, is_rare=True
+        256, "mamba, mamba2, delta: inner numbers, all heads together", least=1, below=8 * MAX_WIDTH, is_rare=True
     )
-    recurrence_heads: int = option(1, "delta: heads", least=1, below=MAX_WIDTH, is_rare=True)
-    recurrence_key_heads: int = option(1, "delta: heads of queries and keys", least=1, below=MAX_WIDTH, is_rare=True)
-    state_width: int = option(16, "mamba, delta: numbers in a state, or in a key", least=1, below=1024, is_rare=True)
+    recurrence_heads: int = option(1, "mamba2, delta: heads", least=1, below=MAX_WIDTH, is_rare=True)
+    recurrence_key_heads: int = option(
+        1, "mamba2, delta: groups of heads; heads of keys", least=1, below=MAX_WIDTH, is_rare=True
+    )
+    state_width: int = option(
+        16, "mamba, mamba2, delta: numbers in a state, or in a key", least=1, below=1024, is_rare=True
+    )
     step_rank: int = option(1, "mamba: numbers from which steps are computed", least=1, below=MAX_WIDTH, is_rare=True)
     recurrence_kernel: int = option(
-        3, "convolution, mamba, delta: tokens that a convolution reads", least=2, below=1024, is_rare=True
+        3, "all but attention: tokens that a convolution reads", least=2, below=1024, is_rare=True
     )
-    recurrence_biases: bool = option(False, "convolution, mamba: products have biases", is_rare=True)
-    kernel_bias: bool = option(True, "mamba: the convolution has a bias", is_rare=True)
+    recurrence_biases: bool = option(False, "convolution, mamba, mamba2: products have biases", is_rare=True)
+    kernel_bias: bool = option(True, "mamba, mamba2: the convolution has a bias", is_rare=True)
     gated_attention: bool = option(
         False, "what attention gives is multiplied by gates, which queries bring along (Qwen 3.5)", is_rare=True
     )

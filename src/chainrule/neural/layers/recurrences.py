@@ -2,6 +2,7 @@
 
 short convolution   y = W (C * conv(B * x)),  (B, C, x) = V u                              LFM2, Liquid AI 2025
 selective state     h = exp(dt A) h + dt B x;  y = C h + D x                               Mamba, Gu and Dao 2023
+                    Mamba-2: the same decay for all numbers of a head               Dao and Gu 2024
 gated delta rule    S = exp(g) S;  S = S + k (b (v - k S))';  y = q S                      Yang et al. 2024
 
 Each reads a text token by token; its memory holds what the last tokens left. Legend: B rows, T time, D width, I inner
@@ -129,6 +130,51 @@ class SelectiveState(nn.Module):
         return linear(y * F.silu(gate), self.out), (kept, state)
 
 
+class SelectiveHeads(nn.Module):
+    """Mamba-2's: as Mamba's, with one decay for each head, whose inputs and outputs groups share (Dao and Gu 2024)."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.inner, self.heads, self.groups = (
+            *(config.recurrence_width, config.recurrence_heads),
+            config.recurrence_key_heads,
+        )
+        self.states, mixed = config.state_width, config.recurrence_width + 2 * self.groups * config.state_width
+        self.into = nn.Linear(config.width, self.inner + mixed + self.heads, bias=config.recurrence_biases)
+        self.convolution = CausalConvolution(mixed, config.recurrence_kernel, bias=config.kernel_bias)
+        self.step_bias, self.skip = nn.Parameter(torch.ones(self.heads)), nn.Parameter(torch.ones(self.heads))
+        self.log_decay = nn.Parameter(torch.arange(1.0, self.heads + 1).log())
+        self.gain, self.epsilon = nn.Parameter(torch.ones(self.inner)), config.norm_epsilon
+        self.out = nn.Linear(self.inner, config.width, bias=config.recurrence_biases)
+
+    def forward(self, x: Tensor, starts: Tensor | None, memory: Memory | None) -> tuple[Tensor, Memory]:
+        """As `Recurrence`."""
+        rows, length = x.shape[:2]
+        wide = self.groups * self.states
+        gate, mixed, step = linear(x, self.into).split_with_sizes((self.inner, self.inner + 2 * wide, self.heads), -1)
+        mixed, kept = self.convolution(mixed, starts, None if memory is None else memory[0])
+        value, read, write = F.silu(mixed.float()).split_with_sizes((self.inner, wide, wide), -1)
+        value = value.reshape(rows, length, self.heads, -1)  # (B, T, H, d)
+        repeats = self.heads // self.groups
+        read, write = (
+            part.reshape(rows, length, self.groups, -1).repeat_interleave(repeats, 2) for part in (read, write)
+        )
+        step = F.softplus(step.float() + self.step_bias)  # (B, T, H)
+        decay = torch.exp(-self.log_decay.exp() * step)
+        added = (value * step[..., None])[..., None] * read[..., None, :]  # (B, T, H, d, N)
+        state = added.new_zeros(added[:, 0].shape) if memory is None else memory[1]
+        outputs = []
+        for place in range(length):
+            if starts is not None:
+                state = state * ~starts[:, place, None, None, None]
+            state = decay[:, place, :, None, None] * state + added[:, place]
+            outputs.append((state * write[:, place, :, None]).sum(-1))
+        y = torch.stack(outputs, 1) + value * self.skip[:, None]
+        y = (y.flatten(2) * F.silu(gate.float())).reshape(rows, length, self.groups, -1)
+        y = F.rms_norm(y, y.shape[3:], eps=self.epsilon).flatten(2) * self.gain
+        return linear(y, self.out), (kept, state)
+
+
 class GatedDelta(nn.Module):
     """Qwen 3.5's: a matrix from keys to values for each head, which forgets, and is corrected by each token."""
 
@@ -178,6 +224,14 @@ def _unit(x: Tensor) -> Tensor:
     return x * torch.rsqrt(x.square().sum(-1, keepdim=True) + 1e-6)
 
 
+_KINDS = {
+    "convolution": ShortConvolution,
+    "mamba": SelectiveState,
+    "mamba2": SelectiveHeads,
+    "delta": GatedDelta,
+}
+
+
 def recurrence(config: TransformerConfig, kind: str) -> nn.Module:
     """The one of a block. kind: as in the setting `mixers`."""
-    return {"convolution": ShortConvolution, "mamba": SelectiveState, "delta": GatedDelta}[kind](config)
+    return _KINDS[kind](config)

@@ -1,4 +1,5 @@
-"""Models whose blocks carry a state from token to token: LFM2 (Liquid AI 2025), Mamba (Gu and Dao 2023), Qwen 3.5.
+"""Models whose blocks carry a state from token to token: LFM2 (Liquid AI 2025), Mamba and Mamba-2 (Gu and Dao
+2023, 2024), Qwen 3.5.
 
 LFM2 has short convolutions in most layers, and attention in the others. Mamba has neither attention nor feed-forward
 layers. Qwen 3.5 (2026) has the gated delta rule in three of four layers, and attention with gates in the fourth.
@@ -156,6 +157,7 @@ def _write_steps(config: TransformerConfig) -> Json:
     }
 
 
+_SELECTION, _STEP, _DECAY = (_BLOCK + f"recurrence.{name}" for name in ("selection", "step", "log_decay"))
 _MIXER = "backbone.layers.{layer}.mixer."
 
 MAMBA = Architecture(
@@ -199,9 +201,51 @@ MAMBA = Architecture(
     ignored=(
         *("residual_in_fp32", "rescale_prenorm_residual", "use_mambapy", "use_associative_scan", "time_step_scale"),
         *("time_step_min", "time_step_max", "time_step_init_scheme", "time_step_floor", "d_inner", "d_model"),
-        *("fused_add_norm", "n_layer", "rms_norm", "ssm_cfg", "time_step_limit", "pad_vocab_size_multiple"),
+        *("fused_add_norm", "n_layer", "rms_norm", "ssm_cfg", "pad_vocab_size_multiple"),
     ),
     prefix="backbone.",
+)
+
+
+def _read_heads(config: Json) -> Json:
+    low, high = config.get("time_step_limit") or (0.0, math.inf)
+    high = math.inf if isinstance(high, dict) else high  # transformers' spelling of infinity
+    if (low, high) != (0.0, math.inf):
+        raise ValueError(f"{low} and {high} are not supported; expected 0 and infinity")
+    width, heads = int(config.get("expand", 2) * config["hidden_size"]), config.get("num_heads", 128)
+    if heads * config.get("head_dim", 64) != width:
+        raise ValueError(
+            f"{heads} heads of {config.get('head_dim', 64)} numbers are not {width}, expand times the width"
+        )
+    return {
+        "recurrence_width": width,
+        "recurrence_heads": heads,
+        "mixers": ("mamba2",) * config["num_hidden_layers"],
+    }
+
+
+def _write_heads(config: TransformerConfig) -> Json:
+    heads, width = config.recurrence_heads, config.recurrence_width
+    return {"expand": width / config.width, "num_heads": heads, "head_dim": width // heads}
+
+
+MAMBA2 = replace(
+    MAMBA,
+    model_type="mamba2",
+    class_name="Mamba2ForCausalLM",
+    settings=(
+        *(row for row in MAMBA.settings if isinstance(row, Setting) and row.theirs not in ("tie_word_embeddings",)),
+        Setting("tie_word_embeddings", "tied", False),
+        Setting("n_groups", "recurrence_key_heads", 8),
+        Rule(("expand", "num_heads", "head_dim", "time_step_limit"), _read_heads, _write_heads),
+    ),
+    tensors=(
+        *(row for row in MAMBA.tensors if not row.ours.startswith((_SELECTION, _STEP, _DECAY))),
+        Tensor(_BLOCK + "recurrence.step_bias", _MIXER + "dt_bias"),
+        Tensor(_DECAY, _MIXER + "A_log"),
+        Tensor(_BLOCK + "recurrence.gain", _MIXER + "norm.weight"),
+    ),
+    ignored=(*MAMBA.ignored, "chunk_size", "time_step_rank", "intermediate_size"),
 )
 
 
