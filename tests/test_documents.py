@@ -102,7 +102,9 @@ def test_every_command_of_a_page_runs_in_order(
 ) -> None:
     """Ours, which are many, run in this process, and others in a shell; so do those that pipe into one of ours."""
     printed = {}
-    documentation = (folder / "corpus.txt").read_text().splitlines() + 60 * ["The function returns the value of a list"]
+    documentation = (folder / "corpus.txt").read_text().splitlines() + 60 * [
+        "The function returns the value of a list or tuple"
+    ]
     monkeypatch.setattr("chainrule.datasets.make.sample_lines", lambda: documentation)
     for command in commands_of(page):
         source, _, last = shortened(command).rpartition(" | ")

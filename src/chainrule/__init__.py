@@ -17,6 +17,7 @@ _moved.install()
 
 # The public names of each module below chainrule; type checkers and editors read them in `__init__.pyi`.
 _PUBLIC = {
+    "api.models.distribution": ("verify_distribution",),
     "api.editing.convert": ("convert", "convert_vectors"),
     "api.editing.mix": ("merge", "mix"),
     "api.editing.prune": ("prune_by_entropy", "prune_to_text", "prune_to_vocabulary"),
@@ -74,7 +75,7 @@ _PUBLIC = {
     "comparison.smoothings": ("SmoothingTable",),
     "comparison.supervised": ("LabelComparison", "PairComparison", "compare_labels", "compare_pairs"),
     "decoding.config": ("BeamConfig", "Limits", "SamplingConfig"),
-    "decoding.form": ("FormProbability", "form_probability"),
+    "decoding.text_generator": ("FormProbability", "form_probability"),
     "errors": ("ChainruleError", "EstimationError", "ModelFormatError", "OutputError", "SettingError", "TextError"),
     "evaluation.classification": ("Classification",),
     "evaluation.comparison": ("Comparison",),

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from chainrule.api.editing.prune import prune_to_text as prune_to_text
     from chainrule.api.editing.prune import prune_to_vocabulary as prune_to_vocabulary
     from chainrule.api.models.classifier_model import ClassifierModel as ClassifierModel
+    from chainrule.api.models.distribution import verify_distribution as verify_distribution
     from chainrule.api.models.embedding_model import EmbeddingModel as EmbeddingModel
     from chainrule.api.models.language_models import BeamTree as BeamTree
     from chainrule.api.models.language_models import CausalModel as CausalModel
@@ -109,8 +110,8 @@ if TYPE_CHECKING:
     from chainrule.decoding.config import BeamConfig as BeamConfig
     from chainrule.decoding.config import Limits as Limits
     from chainrule.decoding.config import SamplingConfig as SamplingConfig
-    from chainrule.decoding.form import FormProbability as FormProbability
-    from chainrule.decoding.form import form_probability as form_probability
+    from chainrule.decoding.text_generator import FormProbability as FormProbability
+    from chainrule.decoding.text_generator import form_probability as form_probability
     from chainrule.errors import ChainruleError as ChainruleError
     from chainrule.errors import EstimationError as EstimationError
     from chainrule.errors import ModelFormatError as ModelFormatError

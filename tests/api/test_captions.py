@@ -156,6 +156,19 @@ def test_a_hierarchical_decoder_writes_sentence_by_sentence(folder: Path) -> Non
         )
 
 
+def test_a_captioner_with_a_patch_transformer_is_opened_again(tmp_path: Path) -> None:
+    """Its folder was refused: on the device that has shapes only, attention asked for the state of autocast."""
+    pictures = [
+        chainrule.CaptionedPicture(chainrule.as_picture(scene(colour, "left")), (colour,))
+        for colour in ("blue", "red") * 10
+    ]
+    encoder = ViTLabelling(size=(8,), patch=4, width=8, layers=1, heads=2)
+    model = chainrule.train_captions(pictures, SMALL, encoder=encoder, training=QUICK, progress=False)
+    model.save(tmp_path / "model")
+    again = chainrule.load(tmp_path / "model", chainrule.CaptionModel)
+    assert texts(again.caption([pictures[0].picture])) == texts(model.caption([pictures[0].picture]))
+
+
 def test_an_encoder_that_is_kept_does_not_change_and_is_saved_with_the_rest(
     frozen: chainrule.CaptionModel, folder: Path, tmp_path: Path
 ) -> None:

@@ -143,3 +143,22 @@ def test_a_known_word_that_does_not_fit_is_corrected_in_its_context(letters: Mod
     # As the whole beam corrects it where nothing stands before or after that could change, too.
     [whole] = corrector.correct(["the letter form my friend"])
     assert whole.corrected == "the letter from my friend"
+
+
+def test_completions_in_a_form_are_those_that_can_still_have_it() -> None:
+    text = chainrule.Lines(["the man was old", "the woman went home", "the child was young", "the man had it"] * 3)
+    model = chainrule.train(text, chainrule.NGramConfig(order=3))
+    form = "the (man|woman) (was|went) [a-z]{3,5}"
+
+    def words(typed: str) -> set[str]:
+        return {completion.text.split()[0] for completion in model.complete(typed, 9, regex=form)}
+
+    assert words("") == {"the"}
+    assert words("the ") == {"man", "woman"}
+    assert words("the m") == {"man"}
+    assert words("the man ") == {"was", "went"}
+    assert words("the man was ") <= {"old", "home", "young", "the", "man", "was", "went", "had", "woman", "child"}
+    assert words("the child ") == set()
+    assert words("a") == set()
+    with pytest.raises(SettingError, match="regex cannot be enforced"):
+        model.complete("the", regex="(")

@@ -58,7 +58,7 @@ def test_a_beam_gives_the_best_texts_with_their_scores(chainrule, model: Path) -
     found = library.load(model).beam("ka", BeamConfig(size=6, best=4, rank_by="mean"), Limits(max_tokens=6))
     assert [text for _, text in rows] == [text.text for text in found]
     as_json = chainrule("generate", model, "ka", "--beam", 6, "--max-tokens", 6, "--json").json
-    assert as_json.keys() == {"text", "log_prob", "score", "ending", "tokens"}
+    assert as_json.keys() == {"text", "log_prob", "score", "proven", "ending", "tokens"}
 
 
 def test_the_tree_of_a_beam_is_written_as_json_or_as_a_picture(chainrule, model: Path, tmp_path: Path) -> None:

@@ -153,6 +153,7 @@ VERBS = {
         "--json",
     }
     | {"--max-tokens", "--min-tokens", "--begin", "--stop", "--allow", "--ban", "--no-repeat", "--unknown"}
+    | {"--json-schema", "--regex", "--grammar", "--choices"}
     | {"--temperature", "--top-k", "--top-p", "--min-p", "--typical", "--repetition-penalty"}
     | {"--beam", "--rank-by", "--alpha", "--groups", "--diversity", "--must-end"},
     "caption": {"MODEL", "PICTURES", "--beam", "--rank-by", "--alpha", "--nbest", "--max-tokens", "--tree"}
@@ -224,6 +225,7 @@ VERBS = {
         "--correct",
         "--channel",
         "--lexicon",
+        "--regex",
     },
     "compare": {
         "TEXTS",
@@ -302,5 +304,5 @@ VERBS = {
     "split": {"TEXTS", "--into", "--overwrite", "--json"} | READING,
     "pixels": {"SOURCE", "--output", "--size", "--columns", "--levels", "--overwrite"},
     "info": {"MODEL", "--json"},
-    "verify": {"MODEL"},
+    "verify": {"MODEL", "--distribution", "--text", "--contexts", "--seed", "--url", "--api-key-file", "--json"},
 }

@@ -14,7 +14,8 @@ import pytest
 
 import chainrule
 from chainrule.decoding.config import BeamConfig, Limits, SamplingConfig, read_grammar, read_schema
-from chainrule.decoding.form import FormTokens, form_of, form_probability
+from chainrule.decoding.form import FormTokens, form_of
+from chainrule.decoding.text_generator import form_probability
 from chainrule.errors import SettingError
 from chainrule.protocol import END
 

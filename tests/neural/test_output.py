@@ -173,3 +173,22 @@ def test_what_a_sampled_softmax_learns_is_the_distribution() -> None:
         optimiser.step()
     found = output.log_probs(torch.ones(1, 1))[0].exp()
     torch.testing.assert_close(found[targets], probs, rtol=0, atol=0.06)
+
+
+def test_the_loss_of_capped_logits_and_its_gradients_are_those_of_the_formula() -> None:
+    """cap tanh(l / cap), with one token that has no probability."""
+    torch.manual_seed(1)
+    hidden, weight = (torch.randn(size, 6, requires_grad=True) for size in (9, 11))
+    bias = torch.zeros(11)
+    bias[1] = -torch.inf
+    targets = torch.tensor([0, 2, 3, 4, 5, 6, 7, 8, 9])
+    found = cross_entropy.cross_entropy(hidden, weight, bias, targets, cap=1.5)
+    gradients = torch.autograd.grad(found, (hidden, weight))
+    logits = 1.5 * torch.tanh(hidden @ weight.T / 1.5) + bias
+    expected = F.cross_entropy(logits, targets, reduction="sum")
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(gradients, torch.autograd.grad(expected, (hidden, weight)))
+    with torch.no_grad():
+        torch.testing.assert_close(
+            cross_entropy.cross_entropy(hidden, weight, bias, targets, cap=1.5), expected.detach()
+        )

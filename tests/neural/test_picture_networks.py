@@ -16,6 +16,7 @@ import chainrule
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural.classification.build import build_classifier
 from chainrule.neural.config.vision import (
+    VGG_BLOCKS,
     AlexNetLabelling,
     EfficientNetLabelling,
     GoogLeNetLabelling,
@@ -142,6 +143,61 @@ def test_a_resnet_of_torchvision_gives_its_logits(blocks: tuple[int, ...], is_bo
     again = chainrule.load(tmp_path / "model", chainrule.ClassifierModel)
     for a, b in zip(model.classify(PIXELS), again.classify(PIXELS), strict=True):
         np.testing.assert_array_equal(a.log_probs, b.log_probs)
+
+
+def torchvision_vgg(blocks: tuple[int, ...], channels: int, *, has_norms: bool) -> nn.Module:
+    """A VGG with random weights, as torchvision builds it, layer by layer."""
+    torch.manual_seed(1)
+    layers: list[nn.Module] = []
+    before = 3
+    for i, count in enumerate(blocks):
+        for _ in range(count):
+            layers.append(nn.Conv2d(before, channels * (i + 1), 3, padding=1))
+            before = channels * (i + 1)
+            layers += [nn.BatchNorm2d(before)] if has_norms else []
+            layers.append(nn.ReLU())
+        layers.append(nn.MaxPool2d(2, 2))
+    network = nn.Sequential()
+    network.features = nn.Sequential(*layers)
+    network.avgpool = nn.AdaptiveAvgPool2d((7, 7))
+    network.flatten = nn.Flatten()
+    network.classifier = nn.Sequential(
+        *(nn.Linear(before * 49, 12), nn.ReLU(), nn.Dropout(), nn.Linear(12, 9), nn.ReLU(), nn.Dropout()),
+        nn.Linear(9, 5),
+    )
+    for weight in [*network.parameters(), *network.buffers()]:
+        if weight.ndim == 1:
+            nn.init.uniform_(weight, 0.5, 1.5)
+    return network.eval()
+
+
+@pytest.mark.parametrize("depth", [11, 16])
+@pytest.mark.parametrize("has_norms", [False, True])
+@torch.no_grad()
+def test_a_vgg_of_torchvision_gives_its_logits(depth: int, has_norms: bool, tmp_path: Path) -> None:
+    theirs = torchvision_vgg(VGG_BLOCKS[depth], 4, has_norms=has_norms)
+    file = tmp_path / "vgg.safetensors"
+    write_tensors(file, {name: tensor.numpy() for name, tensor in theirs.state_dict().items()})
+    model = chainrule.load(file, chainrule.ClassifierModel)
+    body = model.classifier.body
+    x = body.numbers([np.random.default_rng(0).integers(0, 256, (224, 224, 3), np.uint8)])
+    assert body.layers(x).shape == (1, 20, 7, 7)
+    torch.testing.assert_close(model.classifier.head(body.pool(body.layers(x))), theirs(x), atol=1e-4, rtol=1e-4)
+    weights = {name: tensor.numpy() for name, tensor in theirs.state_dict().items()}
+    for change, message in (
+        (
+            {"features.0.weight": np.zeros((4, 2, 3, 3), np.float32)},
+            "expected filters of 3 x 3, and the blocks of a VGG",
+        ),
+        (
+            {"classifier.0.weight": np.zeros((12, 9), np.float32)},
+            r"classifier.0.weight has the shape \[12, 9\]; expected",
+        ),
+        ({"features.99.weight": np.zeros((4, 4, 3, 3), np.float32)}, "has convolutions in blocks of"),
+    ):
+        write_tensors(file, {**weights, **change})
+        with pytest.raises(ModelFormatError, match=message):
+            chainrule.load(file)
 
 
 def test_files_of_other_tensors_are_refused_by_name(tmp_path: Path) -> None:

@@ -106,8 +106,8 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
         r"config\.json: auto_map asks for code of the model's own, which is never run",
     ),
     "an unknown architecture": (
-        lambda folder: with_json(folder, "config.json", model_type="mamba"),
-        r"config\.json: model_type is 'mamba', which is not supported \(config\.json, line \d+\); the nearest is "
+        lambda folder: with_json(folder, "config.json", model_type="llama9"),
+        r"config\.json: model_type is 'llama9', which is not supported \(config\.json, line \d+\); the nearest is "
         r"llama, which has 12 of its 12 kinds of tensors",
     ),
     "an unknown architecture of other tensors": (

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 import torch
+from safetensors.numpy import load_file, save_file
 from tiny_models import CAUSAL, END, TEXTS, byte_level, save, shaken
 
 import chainrule
@@ -133,3 +136,29 @@ def test_angles_change_for_all_tokens_once_a_text_is_longer(tmp_path: Path) -> N
         lengths = [length + 1 for length in lengths]
     state = model.start([own[:20]])  # one prefix, at once
     np.testing.assert_allclose(model.next_log_probs(state)[0][ours], expected[20], atol=tolerance, rtol=0)
+
+
+@pytest.mark.parametrize("prefix", ["model.language_model.", "language_model.model."])
+@pytest.mark.parametrize(("name", "outer"), [("gemma3", "gemma3"), ("qwen3_5", "qwen3_5")])
+def test_of_a_model_that_reads_pictures_the_text_model_is_opened(
+    name: str, outer: str, prefix: str, tmp_path: Path
+) -> None:
+    pair = Pair(name, tmp_path / "text")
+    folder = tmp_path / "pictures"
+    shutil.copytree(tmp_path / "text", folder)
+    nested = json.loads((folder / "config.json").read_text())
+    ids = {name: nested.pop(name) for name in ("eos_token_id", "bos_token_id")}
+    config = {"model_type": outer, "text_config": nested, "vision_config": {"hidden_size": 8}, **ids}
+    (folder / "config.json").write_text(json.dumps(config))
+    tensors = {
+        prefix + tensor.removeprefix("model."): array
+        for tensor, array in load_file(folder / "model.safetensors").items()
+        if tensor.startswith("model.")
+    }
+    if "lm_head.weight" in (whole := load_file(folder / "model.safetensors")):
+        tensors["lm_head.weight"] = whole["lm_head.weight"]
+    tensors["model.visual.patch_embed.proj.weight"] = np.ones((2, 2), np.float32)
+    save_file(tensors, folder / "model.safetensors")
+    opened = chainrule.load(folder)
+    assert opened.score(TEXTS).tolist() == pair.ours.score(TEXTS).tolist()
+    assert "only what reads and writes texts was opened; its 1 other tensors" in opened.record["warnings"][-1]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import struct
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 import gguf
@@ -11,7 +13,8 @@ import numpy as np
 import pytest
 import torch
 from tiny_files import write_gguf
-from tiny_models import CAUSAL, TEXTS, byte_level, shaken
+from tiny_models import CAUSAL, TEXTS, byte_level, shaken, tiny
+from tokenizers import Tokenizer
 
 import chainrule
 from chainrule import ModelFormatError
@@ -54,6 +57,7 @@ IN_GGUF = [
     ),
     *("smollm3", "phi", "phi3", "phi3, longrope", "olmo", "olmo2", "olmo3", "exaone4", "granite", "starcoder2"),
     *("stablelm", "stablelm, parallel", "cohere", "cohere2", "glm4", "ernie4_5", "mixtral", "qwen3_moe"),
+    *("lfm2, unadjusted", "mamba"),
 ]
 
 
@@ -71,6 +75,121 @@ def test_a_model_in_gguf_gives_what_transformers_gives(name: str, tmp_path: Path
     logits[:, 1] = -torch.inf
     expected = logits.log_softmax(-1)[torch.arange(len(ids)), ids].numpy()
     np.testing.assert_allclose(ours.language_model.score([encoded], end=False)[0], expected, atol=tolerance, rtol=0)
+
+
+def test_angles_divided_as_in_llama_3_are_its_rule(tmp_path: Path) -> None:
+    """The file holds divisors alone; a model of transformers has the rule's numbers."""
+    rope = {"rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "rope_theta": 5e5}
+    build = partial(tiny, "llama", rope_parameters={**rope, "original_max_position_embeddings": 8192}, head_dim=16)
+    theirs = shaken(build)
+    ours = chainrule.load(write_gguf(tmp_path / "tiny.gguf", theirs, byte_level()))
+    config = ours.engine.network.config
+    assert config.rotary_scaling == "llama3"
+    assert (config.rotary_factor, config.rotary_trained_context) == (32.0, 8192)
+    assert (config.rotary_low_factor, config.rotary_high_factor) == (1.0, 4.0)
+
+
+def test_several_ends_of_a_file_are_one(tmp_path: Path) -> None:
+    path = write_gguf(tmp_path / "tiny.gguf", shaken(CAUSAL["llama"]), byte_level(), turn_end=7)
+    ours = chainrule.load(path)
+    numbering = TokenIdMap(**ours.record["hugging_face"]["tokens"])
+    assert (numbering.end, tuple(numbering.other_ends)) == (0, (7,))
+
+
+WORDS = "It's 12345 o'clock, naïve CAFÉS!\n\n  x=y+1;"
+CUTS = {  # by hand, from the pattern of each rule
+    "qwen2": [
+        "It",
+        "'s",
+        " ",
+        "1",
+        "2",
+        "3",
+        "4",
+        "5",
+        " o",
+        "'clock",
+        ",",
+        " naïve",
+        " CAFÉS",
+        "!\n\n",
+        " ",
+        " x",
+        "=y",
+        "+",
+        "1",
+        ";",
+    ],
+    "llama-bpe": [
+        "It",
+        "'s",
+        " ",
+        "123",
+        "45",
+        " o",
+        "'clock",
+        ",",
+        " naïve",
+        " CAFÉS",
+        "!\n\n",
+        " ",
+        " x",
+        "=y",
+        "+",
+        "1",
+        ";",
+    ],
+    "gpt-2": [
+        "It",
+        "'s",
+        " 12345",
+        " o",
+        "'",
+        "clock",
+        ",",
+        " naïve",
+        " CAFÉS",
+        "!",
+        "\n\n ",
+        " x",
+        "=",
+        "y",
+        "+",
+        "1",
+        ";",
+    ],
+    "tekken": [
+        "It",
+        "'s",
+        " ",
+        "1",
+        "2",
+        "3",
+        "4",
+        "5",
+        " o",
+        "'clock",
+        ",",
+        " naïve",
+        " CAFÉS",
+        "!\n\n",
+        " ",
+        " x",
+        "=y",
+        "+",
+        "1",
+        ";",
+    ],
+}
+
+
+@pytest.mark.parametrize("rule", CUTS)
+def test_texts_are_cut_into_words_by_the_rule_that_is_named(rule: str, tmp_path: Path) -> None:
+    ours = chainrule.load(write_gguf(tmp_path / "tiny.gguf", shaken(CAUSAL["llama"]), byte_level(), pre=rule))
+    definition = json.loads(ours.tokenizer.splitter.definition)
+    cutter = Tokenizer.from_str(json.dumps({**definition, "added_tokens": []})).pre_tokenizer
+    cuts = [WORDS[begin:end] for _, (begin, end) in cutter.pre_tokenize_str(WORDS)]
+    assert cuts == CUTS[rule]
 
 
 def test_a_token_that_a_user_defined_is_one_wherever_it_stands(tmp_path: Path) -> None:
@@ -96,8 +215,8 @@ def test_half_precision_stays_so_in_a_folder_of_ours(tmp_path: Path) -> None:
 
 def test_other_architectures_and_cutters_are_refused_by_name(tmp_path: Path) -> None:
     model = shaken(CAUSAL["llama"])
-    with pytest.raises(ModelFormatError, match=r"general.architecture is 'mamba'"):
-        chainrule.load(write_gguf(tmp_path / "a.gguf", model, byte_level(), architecture="mamba"))
+    with pytest.raises(ModelFormatError, match=r"general.architecture is 'rwkv6'"):
+        chainrule.load(write_gguf(tmp_path / "a.gguf", model, byte_level(), architecture="rwkv6"))
     with pytest.raises(ModelFormatError, match=r"tokenizer.ggml.pre is 'odd'; expected one of gpt-2"):
         chainrule.load(write_gguf(tmp_path / "b.gguf", model, byte_level(), pre="odd"))
 

@@ -30,6 +30,8 @@ _FIELDS = {
     "num_attention_heads": "add_head_count",
     "num_key_value_heads": "add_head_count_kv",
     "rms_norm_eps": "add_layer_norm_rms_eps",
+    "norm_eps": "add_layer_norm_rms_eps",
+    "conv_L_cache": "add_shortconv_l_cache",
     "layer_norm_eps": "add_layer_norm_eps",
     "norm_epsilon": "add_layer_norm_eps",
     "sliding_window": "add_sliding_window",
@@ -95,7 +97,7 @@ def _own_names(names: gguf.TensorNameMap, weights: dict[str, np.ndarray]) -> dic
         if rest:
             experts.setdefault(f"{stem}.experts.{rest.split('.', 1)[1]}", []).append(array)
         else:
-            renamed[names.get_name(name, (".weight", ".bias"))] = array
+            renamed[names.get_name(name, (".weight", ".bias"))] = array  # with the same ending, if it has one
     for name, arrays in experts.items():
         renamed[names.get_name(name, (".weight",))] = np.stack(arrays)
     return renamed
@@ -108,11 +110,20 @@ def write_gguf(path: Path, model: Any, tokenizer: Tokenizer, **changes: Any) -> 
     writer = gguf.GGUFWriter(path, changes.get("architecture", architecture))
     for field, method in _FIELDS.items():
         value = getattr(config, field, None)
+        if field == "num_key_value_heads" and config.model_type == "lfm2":
+            value = [value * (kind == "full_attention") for kind in config.layer_types]
         if field == "layer_types" and value is not None:
-            value = [kind == "sliding_attention" for kind in value] if config.sliding_window else None
+            windows = getattr(config, "sliding_window", None)
+            value = [kind == "sliding_attention" for kind in value] if windows else None
         if value is not None:
             getattr(writer, method)(value)
-    _add_positions(writer, config)
+    if config.model_type == "mamba":
+        for method, value in {"inner_size": 32, "state_size": 6, "conv_kernel": 4, "time_step_rank": 1}.items():
+            getattr(writer, f"add_ssm_{method}")(value)
+        writer.add_head_count(0)
+        writer.add_layer_norm_rms_eps(config.layer_norm_epsilon)
+    else:
+        _add_positions(writer, config)
     names = tokenizer.get_vocab()
     pieces = sorted(names, key=names.__getitem__)
     pieces += [f"<unused{number}>" for number in range(len(pieces), config.vocab_size)]
@@ -127,17 +138,24 @@ def write_gguf(path: Path, model: Any, tokenizer: Tokenizer, **changes: Any) -> 
         writer.add_token_merges([" ".join(merge) for merge in merges])
     writer.add_bos_token_id(1)
     writer.add_eos_token_id(0)
+    if "turn_end" in changes:
+        writer.add_eot_token_id(changes["turn_end"])
     with TemporaryDirectory() as folder:
         model.save_pretrained(folder)  # which names tensors as files do
         weights = load_file(f"{folder}/model.safetensors")
     numbers = {number for number, name in gguf.MODEL_ARCH_NAMES.items() if name == architecture}
     names = gguf.get_tensor_name_map(numbers.pop(), config.num_hidden_layers)
     for name, array in _own_names(names, weights).items():
-        heads = {"attn_q": config.num_attention_heads, "attn_k": config.num_key_value_heads}.get(name.split(".")[-2])
-        if heads is not None and architecture in _PAIRED:
+        of_heads = {"attn_q": "num_attention_heads", "attn_k": "num_key_value_heads"}.get(name.split(".")[-2])
+        if of_heads is not None and architecture in _PAIRED:
+            heads = getattr(config, of_heads)
             array = array.reshape(heads, 2, -1, *array.shape[1:]).swapaxes(1, 2).reshape(array.shape)
         if architecture.startswith("gemma") and name.endswith("norm.weight"):
             array = array + np.float32(1)
+        if name.endswith(("conv.weight", "conv1d.weight")):
+            array = array.squeeze(1)
+        if name.endswith("ssm_a"):
+            array = -np.exp(array)
         half = name.startswith("blk") and array.ndim == 2 and changes.get("half")
         writer.add_tensor(name, np.ascontiguousarray(array).astype(np.float16 if half else np.float32))
     writer.write_header_to_file()

@@ -117,7 +117,7 @@ def _gpt_neo() -> Any:
     return GPTNeoForCausalLM(GPTNeoConfig(**{**size, **_MARKERS, "attention_types": [[["global", "local"], 2]]}))
 
 
-def _of(model_type: str, **changes: Any) -> Any:
+def tiny(model_type: str, **changes: Any) -> Any:
     """A tiny model of an architecture by its model_type, with grouped heads."""
     size = {**_LLAMA, **_MARKERS, "num_key_value_heads": 2, **changes}
     config = AutoConfig.for_model(model_type, **{name: value for name, value in size.items() if value is not ...})
@@ -125,11 +125,16 @@ def _of(model_type: str, **changes: Any) -> Any:
 
 
 def _falcon(**changes: Any) -> Any:
-    return _of("falcon", num_key_value_heads=..., intermediate_size=..., ffn_hidden_size=24, **changes)
+    return tiny("falcon", num_key_value_heads=..., intermediate_size=..., ffn_hidden_size=24, **changes)
+
+
+def _mamba(**changes: Any) -> Any:
+    config = AutoConfig.for_model("mamba", hidden_size=16, state_size=6, num_hidden_layers=2, **{**_MARKERS, **changes})
+    return AutoModelForCausalLM.from_config(config)
 
 
 def _gpt_like(model_type: str, **changes: Any) -> Any:
-    """As `_of`, with the names of sizes that GPT-2 has."""
+    """As `tiny`, with the names of sizes that GPT-2 has."""
     config = AutoConfig.for_model(
         model_type, **{"n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 64, **_MARKERS, **changes}
     )
@@ -170,16 +175,16 @@ CAUSAL: dict[str, Callable[[], Any]] = {
     "opt": _opt,
     "opt, norms after": lambda: _opt(do_layer_norm_before=False),
     "gpt_neo": _gpt_neo,
-    "nanochat, capped": lambda: _of("nanochat", num_key_value_heads=4, final_logit_softcapping=2.0),
-    "llama, yarn": lambda: _of("llama", rope_parameters=_YARN),
-    "llama, dynamic": lambda: _of("llama", rope_parameters={"rope_type": "dynamic", "factor": 2.0, "rope_theta": 1e4}),
-    "qwen2, windows": lambda: _of(
+    "nanochat, capped": lambda: tiny("nanochat", num_key_value_heads=4, final_logit_softcapping=2.0),
+    "llama, yarn": lambda: tiny("llama", rope_parameters=_YARN),
+    "llama, dynamic": lambda: tiny("llama", rope_parameters={"rope_type": "dynamic", "factor": 2.0, "rope_theta": 1e4}),
+    "qwen2, windows": lambda: tiny(
         "qwen2", use_sliding_window=True, sliding_window=5, max_window_layers=1, num_hidden_layers=3
     ),
-    "qwen3": lambda: _of("qwen3", head_dim=8),
-    "qwen3, windows": lambda: _of("qwen3", head_dim=8, use_sliding_window=True, **_TWO_PERIODS),
-    "gemma": lambda: _of("gemma", head_dim=8, tie_word_embeddings=True),
-    "gemma2": lambda: _of(
+    "qwen3": lambda: tiny("qwen3", head_dim=8),
+    "qwen3, windows": lambda: tiny("qwen3", head_dim=8, use_sliding_window=True, **_TWO_PERIODS),
+    "gemma": lambda: tiny("gemma", head_dim=8, tie_word_embeddings=True),
+    "gemma2": lambda: tiny(
         "gemma2",
         num_hidden_layers=4,
         head_dim=8,
@@ -188,11 +193,11 @@ CAUSAL: dict[str, Callable[[], Any]] = {
         attn_logit_softcapping=1.5,
         final_logit_softcapping=3.0,
     ),
-    "gemma3": lambda: _of("gemma3_text", head_dim=8, query_pre_attn_scalar=5, **_TWO_PERIODS),
-    "gemma2, usual": lambda: _of(
+    "gemma3": lambda: tiny("gemma3_text", head_dim=8, query_pre_attn_scalar=5, **_TWO_PERIODS),
+    "gemma2, usual": lambda: tiny(
         "gemma2", num_hidden_layers=4, head_dim=8, query_pre_attn_scalar=8, sliding_window=5, attention_bias=True
     ),
-    "gemma3, scaled": lambda: _of(
+    "gemma3, scaled": lambda: tiny(
         "gemma3_text",
         head_dim=8,
         query_pre_attn_scalar=8,
@@ -202,38 +207,54 @@ CAUSAL: dict[str, Callable[[], Any]] = {
         },
         **_TWO_PERIODS,
     ),
-    "smollm3": lambda: _of("smollm3", num_hidden_layers=8, tie_word_embeddings=True),
-    "phi": lambda: _of("phi"),
-    "phi3": lambda: _of("phi3", sliding_window=5, rope_parameters={"rope_theta": 50.0, "partial_rotary_factor": 0.5}),
-    "phi3, longrope": lambda: _of("phi3", rope_parameters=_LONGROPE, original_max_position_embeddings=14),
-    "olmo": lambda: _of("olmo"),
-    "olmo2": lambda: _of("olmo2", attention_bias=True),
-    "olmo3": lambda: _of("olmo3", **_TWO_PERIODS),
-    "olmo3, scaled": lambda: _of(
+    "smollm3": lambda: tiny("smollm3", num_hidden_layers=8, tie_word_embeddings=True),
+    "phi": lambda: tiny("phi"),
+    "phi3": lambda: tiny("phi3", sliding_window=5, rope_parameters={"rope_theta": 50.0, "partial_rotary_factor": 0.5}),
+    "phi3, longrope": lambda: tiny("phi3", rope_parameters=_LONGROPE, original_max_position_embeddings=14),
+    "olmo": lambda: tiny("olmo"),
+    "olmo2": lambda: tiny("olmo2", attention_bias=True),
+    "olmo3": lambda: tiny("olmo3", **_TWO_PERIODS),
+    "olmo3, scaled": lambda: tiny(
         "olmo3",
         rope_parameters={_FULL: _YARN, _SLIDING: {"rope_type": "default", "rope_theta": 500.0}},
         **_TWO_PERIODS,
     ),
-    "exaone4": lambda: _of("exaone4", **_TWO_PERIODS),
-    "exaone4, no windows": lambda: _of("exaone4", sliding_window=None, layer_types=[_FULL] * 2),
-    "granite": lambda: _of("granite", **_MULTIPLIERS),
-    "starcoder2": lambda: _of("starcoder2", sliding_window=5),
-    "stablelm": lambda: _of("stablelm", rope_parameters={"rope_theta": 100.0, "partial_rotary_factor": 0.5}),
-    "stablelm, parallel": lambda: _of("stablelm", use_parallel_residual=True, use_qkv_bias=True, num_attention_heads=2),
+    "exaone4": lambda: tiny("exaone4", **_TWO_PERIODS),
+    "exaone4, no windows": lambda: tiny("exaone4", sliding_window=None, layer_types=[_FULL] * 2),
+    "granite": lambda: tiny("granite", **_MULTIPLIERS),
+    "starcoder2": lambda: tiny("starcoder2", sliding_window=5),
+    "stablelm": lambda: tiny("stablelm", rope_parameters={"rope_theta": 100.0, "partial_rotary_factor": 0.5}),
+    "stablelm, parallel": lambda: tiny(
+        "stablelm", use_parallel_residual=True, use_qkv_bias=True, num_attention_heads=2
+    ),
     "falcon": _falcon,
     "falcon, new": lambda: _falcon(new_decoder_architecture=True, num_kv_heads=2, bias=True),
     "falcon, one after the other": lambda: _falcon(parallel_attn=False, multi_query=False),
     "gptj": lambda: _gpt_like("gptj", rotary_dim=4),
-    "bloom": lambda: _of(
+    "bloom": lambda: tiny(
         "bloom", n_layer=2, n_head=4, num_key_value_heads=..., intermediate_size=..., max_position_embeddings=...
     ),
-    "cohere": lambda: _of("cohere"),
-    "cohere2": lambda: _of("cohere2", **_TWO_PERIODS),
-    "glm": lambda: _of("glm", head_dim=8),
-    "glm4": lambda: _of("glm4", head_dim=8, attention_bias=True),
-    "ernie4_5": lambda: _of("ernie4_5", head_dim=8, use_bias=True),
-    "mixtral": lambda: _of("mixtral", sliding_window=5, **_EXPERTS),
-    "qwen3_moe": lambda: _of("qwen3_moe", moe_intermediate_size=8, norm_topk_prob=True, **_EXPERTS),
+    "cohere": lambda: tiny("cohere"),
+    "cohere2": lambda: tiny("cohere2", **_TWO_PERIODS),
+    "glm": lambda: tiny("glm", head_dim=8),
+    "glm4": lambda: tiny("glm4", head_dim=8, attention_bias=True),
+    "ernie4_5": lambda: tiny("ernie4_5", head_dim=8, use_bias=True),
+    "lfm2": lambda: tiny("lfm2", layer_types=["conv", "conv", _FULL] * 2, num_hidden_layers=6, block_multiple_of=8),
+    "lfm2, biased": lambda: tiny("lfm2", layer_types=["conv", _FULL], conv_bias=True, block_auto_adjust_ff_dim=False),
+    "lfm2, unadjusted": lambda: tiny("lfm2", layer_types=["conv", _FULL], block_auto_adjust_ff_dim=False),
+    "mamba": lambda: _mamba(),
+    "mamba, biased": lambda: _mamba(use_bias=True, tie_word_embeddings=False, time_step_rank=2),
+    "qwen3_5": lambda: tiny(
+        "qwen3_5_text",
+        num_hidden_layers=8,
+        head_dim=8,
+        linear_num_key_heads=2,
+        linear_num_value_heads=4,
+        linear_key_head_dim=6,
+        linear_value_head_dim=5,
+    ),
+    "mixtral": lambda: tiny("mixtral", sliding_window=5, **_EXPERTS),
+    "qwen3_moe": lambda: tiny("qwen3_moe", moe_intermediate_size=8, norm_topk_prob=True, **_EXPERTS),
 }
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -23,10 +24,12 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.applications.correction.spans import Change
+    from chainrule.decoding.form import Form, FormState
     from chainrule.protocol import LanguageModel
     from chainrule.text.tokenization.tokenizer import Tokenizer
 
 SURE = math.log(0.5)  # a phrase continues while its next word is at least this likely
+_SPARE = 64  # tokens that are tried in place of some from which a form does not go on
 LONGEST = 24  # tokens that a completion grows by
 MARKERS = (UNKNOWN, BEGIN, END)
 
@@ -59,6 +62,18 @@ class Completing(Protocol):
         """As `Completer.complete`."""
 
 
+@dataclass(frozen=True)
+class InForm:
+    """Completes texts to what has a form."""
+
+    completer: Completer
+    form: Form | None
+
+    def complete(self, text: str, n: int = 5, *, corrector: LastWordCorrector | None = None) -> list[Completion]:
+        """As `Completer.complete`."""
+        return self.completer.complete(text, n, corrector=corrector, form=self.form)
+
+
 class Completer:
     """Completes texts with a model; the tokens are sorted once."""
 
@@ -80,20 +95,22 @@ class Completer:
         self._ids = np.array(sorted(range(len(MARKERS), len(tokens)), key=tokens.__getitem__), np.int32)
         self._sorted = [tokens[token] for token in self._ids.tolist()]
 
-    def complete(self, text: str, n: int = 5, *, corrector: LastWordCorrector | None = None) -> list[Completion]:
+    def complete(
+        self, text: str, n: int = 5, *, corrector: LastWordCorrector | None = None, form: Form | None = None
+    ) -> list[Completion]:
         """The n likeliest completions of a text, the likeliest word first; fewer if fewer words fit.
 
         A text that ends with white space gets the next words. corrector: may add one more suggestion, the last: a
-        correction of the word just typed, once a space ends it or no known word begins with it. Raises SettingError,
-        MarkerError.
+        correction of the word just typed, once a space ends it or no known word begins with it. form: that the whole
+        text is to have; a text that no longer can gets no completion. Raises SettingError, MarkerError.
         """
-        completions = self._completions(text, n)
+        completions = self._completions(text, n, form)
         if corrector is None or (completions and not text[-1:].isspace()):
             return completions
         change = corrector.correct_last_word(text)
         return completions if change is None else [*completions, _replacing(text, change)]
 
-    def _completions(self, text: str, n: int) -> list[Completion]:
+    def _completions(self, text: str, n: int, form: Form | None) -> list[Completion]:
         check_least("n", n, 1)
         encoded = self.tokenizer.encode_texts([text])
         surfaces = [encoded.surface(i) for i in range(encoded.ids.size - 1)]
@@ -106,14 +123,27 @@ class Completer:
             if not fitting.size:
                 return []  # no token begins so
         if fitting.size and fitting.tolist() != [ids[-1]]:
-            before, state = surfaces[:-1], self._state_after(ids[:-1])
-            log_probs, tokens = self._best_of(state, fitting, n)
+            before, ids = surfaces[:-1], ids[:-1]
         else:
-            before, state = surfaces, self._state_after(ids)
-            log_probs, tokens = self._best_of(state, None, n)
+            before, fitting = surfaces, np.empty(0, np.int32)
+        begun = None if form is None else form.after(ids.tolist())
+        if form is not None and begun is None:
+            return []
+        if begun is not None:
+            may_follow = np.setdiff1d(np.flatnonzero(begun.mask()).astype(np.int32), MARKERS)
+            fitting = np.intersect1d(fitting, may_follow) if fitting.size else may_follow
+            if not fitting.size:
+                return []
+        state = self._state_after(ids)
+        log_probs, tokens = self._best_of(state, fitting if fitting.size else None, n if begun is None else n + _SPARE)
+        if begun is not None:
+            goes_on = [i for i, token in enumerate(tokens.tolist()) if begun.copy().try_add(token)][:n]
+            log_probs, tokens = log_probs[goes_on], tokens[goes_on]
+            if not goes_on:
+                return []
         stem = "" if is_between or typed[-1:].isspace() else typed.split()[-1] if typed else ""
         completions: dict[str, tuple[float, Completion]] = {}
-        for whole, log_prob, word_log_prob in self._extended(before, state, log_probs, tokens):
+        for whole, log_prob, word_log_prob in self._extended(before, state, log_probs, tokens, begun):
             added = whole[len(typed) :].lstrip() if is_between else whole[len(typed) :]
             if added.strip():
                 completions.setdefault(added, (word_log_prob, Completion((stem + added).strip(), added, log_prob)))
@@ -146,19 +176,27 @@ class Completer:
         return (log_probs[possible] - total).astype(np.float32), fitting[order][positions[possible]]
 
     def _extended(
-        self, before: list[bytes], state: Any, log_probs: Float32[ndarray, " k"], tokens: Int32[ndarray, " k"]
+        self,
+        before: list[bytes],
+        state: Any,
+        log_probs: Float32[ndarray, " k"],
+        tokens: Int32[ndarray, " k"],
+        begun: FormState | None,
     ) -> list[tuple[str, float, float]]:
         """Completions that begin with each token: the whole text, its log-probability, and that of its first word."""
         words = [_Word(self.tokenizer, before, log_prob) for log_prob in log_probs.tolist()]
         for word, token in zip(words, tokens.tolist(), strict=True):
             word.add(self.tokenizer.vocabulary.token_bytes(token))
+            if begun is not None:
+                word.form = begun.copy()
+                word.form.add(token)
         growing = words
         state = self.model.select(state, np.zeros(len(words), np.int32))
         for _ in range(LONGEST):
             if not growing:
                 break
             state = self.model.advance(state, tokens)
-            next_log_probs, best = self.model.top(state, 1)
+            next_log_probs, best = self._likeliest_next(state, growing)
             pairs = zip(growing, best[:, 0].tolist(), next_log_probs[:, 0].tolist(), strict=True)
             goes_on = np.array([self._goes_on(word, token, log_prob) for word, token, log_prob in pairs], np.bool_)
             rows = np.flatnonzero(goes_on)
@@ -167,12 +205,27 @@ class Completer:
         start = self._restored(before)
         return [(start + text, *word.log_probs) for word in words if (text := word.text) is not None]
 
+    def _likeliest_next(
+        self, state: Any, words: list[_Word]
+    ) -> tuple[Float32[ndarray, "words 1"], Int32[ndarray, "words 1"]]:
+        """The likeliest next token of each word; </s> where its form has an end, and nothing else follows."""
+        forms = [word.form for word in words if word.form is not None]
+        if not forms:
+            return self.model.top(state, 1)
+        log_probs = self.model.next_log_probs(state)
+        masks = np.stack([form.mask() for form in forms])
+        masks[~masks.any(axis=1), END] = True  # stuck: what is there is all that can be shown
+        return top_of(np.where(masks, log_probs, np.float32(-np.inf)), 1)
+
     def _goes_on(self, word: _Word, token: int, log_prob: float) -> bool:
         """Whether a word or phrase should be extended by its likeliest next token."""
         if token in MARKERS:
             word.end()
             return False
-        return word.grows_by(self.tokenizer.vocabulary.token_bytes(token), log_prob)
+        goes_on = word.grows_by(self.tokenizer.vocabulary.token_bytes(token), log_prob)
+        if goes_on and word.form is not None:
+            word.form.add(token)
+        return goes_on
 
     def _restored(self, surfaces: list[bytes]) -> str:
         return self.tokenizer.restore(b" ".join(surfaces)).decode("utf-8", "replace")
@@ -191,6 +244,7 @@ class _Word:
         self._text, self._log_prob = "", log_prob
         self._shown: tuple[str, float] | None = None
         self._word_log_prob = log_prob
+        self.form: FormState | None = None
 
     @property
     def text(self) -> str | None:

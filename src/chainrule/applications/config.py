@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from chainrule.base.options import Options, check_settings, option
-from chainrule.decoding.config import SamplingConfig
+from chainrule.base.options import Options, changed, check_settings, option
+from chainrule.decoding.config import Limits, SamplingConfig
 
 Unit = Literal["text", "word", "token"]
 Pooling = Literal["mean", "max", "first", "last"]
@@ -36,6 +36,13 @@ class EmbeddingConfig:
 
     def __post_init__(self) -> None:
         check_settings(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompleteOptions(Options):
+    """How texts are completed as they are typed."""
+
+    regex: str | None = changed(Limits, "regex", help="complete to what this regular expression matches, line by line")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -83,7 +83,7 @@ VERBS = {
         "measure.harness:harness",
         "Run lm-evaluation-harness, with its tasks and options, on any of our models.",
     ),
-    "verify": ("files.convert:verify", "Verify the checksums of a model folder."),
+    "verify": ("files.convert:verify", "Verify the checksums of a model folder, or that probabilities are some."),
 }
 INSTALL = ("main:install", "Install completion for your shell.")
 

@@ -16,7 +16,7 @@ import math
 import re
 from functools import cached_property
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.decoding.config import Limits
-    from chainrule.decoding.text_generator import Text
     from chainrule.text.tokenization.tokenizer import Tokenizer
     from chainrule.text.tokenization.vocabulary import Vocabulary
 
@@ -132,6 +131,15 @@ class Form:
             raise SettingError(f"{name} cannot be enforced: {_first_line(error)}")
         if not self.begin().mask().any():
             raise SettingError(f"no token of the vocabulary can begin a text that fits {name}; choose another form")
+
+    def after(self, tokens: Iterable[int]) -> FormState | None:
+        """The state after tokens of a text; None if it does not have the form."""
+        state = self.begin()
+        for token in tokens:
+            if not state.mask()[token]:
+                return None
+            state.add(token)
+        return state
 
     def begin(self) -> FormState:
         return FormState(self._tokens, self._matcher.deep_copy(), glued=self._glued)
@@ -271,28 +279,3 @@ def _llguidance() -> ModuleType:
             "forms need the library llguidance, which is not installed: pip install 'chainrule[form]'"
         ) from None
     return llguidance
-
-
-class FormProbability(NamedTuple):
-    """value: the estimate of P(form), error: its standard error, at_least: what the texts found have together."""
-
-    value: float
-    error: float
-    at_least: float
-
-
-def form_probability(texts: Iterable[Text]) -> FormProbability:
-    """The probability that the model's text has a form, if it ends within the limits, by texts drawn in that form.
-
-    They must be drawn as the model says: temperature 1, and nothing cut or penalised. Raises SettingError if a text was
-    not drawn in a form, or there is none.
-
-    good:  form_probability(model.generate("Answer:", 100, limits=Limits(regex="yes|no"))).value
-    """
-    texts = list(texts)
-    if not texts or any(text.log_mass is None for text in texts):
-        raise SettingError("there is no text, or one was not drawn in a form; give what generate returned with one")
-    masses = [math.exp(text.log_mass or 0.0) if text.ending == "end" else 0.0 for text in texts]
-    error = float(np.std(masses, ddof=1)) / math.sqrt(len(masses)) if len(masses) > 1 else math.inf
-    found = {tuple(text.tokens): math.exp(text.log_prob) for text in texts if text.ending == "end"}
-    return FormProbability(float(np.mean(masses)), error, sum(found.values()))

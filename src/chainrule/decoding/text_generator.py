@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -19,7 +20,7 @@ from chainrule.errors import SettingError
 from chainrule.protocol import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from jaxtyping import Int32
     from numpy import ndarray
@@ -51,6 +52,31 @@ class Text(NamedTuple):
     tokens: list[str]
     continuation: str
     log_mass: float | None = None
+
+
+class FormProbability(NamedTuple):
+    """value: the estimate of P(form), error: its standard error, at_least: what the texts found have together."""
+
+    value: float
+    error: float
+    at_least: float
+
+
+def form_probability(texts: Iterable[Text]) -> FormProbability:
+    """The probability that the model's text has a form, if it ends within the limits, by texts drawn in that form.
+
+    They must be drawn as the model says: temperature 1, and nothing cut or penalised. Raises SettingError if a text was
+    not drawn in a form, or there is none.
+
+    good:  form_probability(model.generate("Answer:", 100, limits=Limits(regex="yes|no"))).value
+    """
+    texts = list(texts)
+    if not texts or any(text.log_mass is None for text in texts):
+        raise SettingError("there is no text, or one was not drawn in a form; give what generate returned with one")
+    masses = [math.exp(text.log_mass or 0.0) if text.ending == "end" else 0.0 for text in texts]
+    error = float(np.std(masses, ddof=1)) / math.sqrt(len(masses)) if len(masses) > 1 else math.inf
+    found = {tuple(text.tokens): math.exp(text.log_prob) for text in texts if text.ending == "end"}
+    return FormProbability(float(np.mean(masses)), error, sum(found.values()))
 
 
 class Piece(NamedTuple):

@@ -25,11 +25,12 @@ from chainrule.neural.config import (
     TransformerConfig,
 )
 from chainrule.neural.encoders.bidirectional import BidirectionalRecurrent, SeparateDirections
+from chainrule.neural.encoders.blocks import norm_of
 from chainrule.neural.encoders.convolution import Convolution
 from chainrule.neural.encoders.feedforward import Bag, Bilinear, Feedforward
 from chainrule.neural.encoders.grid import Grid
 from chainrule.neural.encoders.recurrent import Recurrent
-from chainrule.neural.encoders.transformer import Transformer, norm_of
+from chainrule.neural.encoders.transformer import Transformer
 from chainrule.neural.layers.basic import Embedding, OutputTransform, initialise
 from chainrule.neural.layers.output import AdaptiveSoftmax, FullSoftmax, NoOutput, SampledSoftmax
 from chainrule.neural.network import Network

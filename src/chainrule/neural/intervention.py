@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from chainrule.base.progress import Progress
-    from chainrule.neural.encoders.transformer import Attention
+    from chainrule.neural.encoders.blocks import Block
     from chainrule.neural.layers.attention import Part
     from chainrule.neural.network import Network
 
@@ -55,14 +55,14 @@ class Unit(NamedTuple):
 def units_of(model: object) -> list[list[Unit]]:
     """What can be removed of each layer: its heads, attention, feed-forward, layer. Raises SettingError."""
     encoder = _transformer_of(model)
-    heads = cast("Attention", encoder.blocks[0].attention).heads
-    parts: list[int | Literal["attention", "feed-forward", "layer"]] = [
-        *range(heads),
-        "attention",
-        "feed-forward",
-        "layer",
-    ]
-    return [[Unit(layer, part) for part in parts] for layer in range(encoder.layers)]
+    units: list[list[Unit]] = []
+    for layer, block in enumerate(cast("list[Block]", list(encoder.blocks))):
+        heads = 0 if block.recurrent else block.attention.heads
+        parts: list[int | Literal["attention", "feed-forward", "layer"]] = [*range(heads), "attention"]
+        if block.feed_forward is not None:
+            parts.append("feed-forward")
+        units.append([Unit(layer, part) for part in (*parts, "layer")])
+    return units
 
 
 @torch.inference_mode()

@@ -83,6 +83,10 @@ _FIELDS = {
     "expert_used_count": "num_experts_per_tok",
     "expert_count": "num_local_experts",
     "rope.freq_base": "rope_theta",
+    "shortconv.l_cache": "conv_L_cache",
+    "ssm.conv_kernel": "conv_kernel",
+    "ssm.state_size": "state_size",
+    "ssm.time_step_rank": "time_step_rank",
     "use_parallel_residual": "use_parallel_residual",
     "vocab_size": "vocab_size",
 }
@@ -96,8 +100,8 @@ class _Kind(NamedTuple):
     """An architecture in GGUF. names: of tensors of a block that differ from LLaMA's. top: of other tensors, likewise.
 
     is_paired: whether the rows of q and k are reordered. counts_one: whether gains have 1 added. fields: of config.json
-    that have another name than in `_FIELDS`; None for those that are of no matter. more: a function that completes a
-    config.json.
+    that have another name than in `_FIELDS`; None for those that are of no matter. changes: of tensors, by their names.
+    more: a function that completes a config.json.
     """
 
     model_type: str
@@ -106,6 +110,7 @@ class _Kind(NamedTuple):
     is_paired: bool = False
     counts_one: bool = False
     fields: Mapping[str, str | None] = {}
+    changes: Mapping[str, Callable[[ndarray], ndarray]] = {}
     more: Callable[[Json], Json] = lambda config: {}
 
 
@@ -123,6 +128,30 @@ def _query_scale(large: int) -> Callable[[Json], Json]:
 
 def _tied(config: Json) -> Json:
     return {"tie_word_embeddings": True}
+
+
+def _of_convolutions(config: Json) -> Json:
+    """LFM2's layers without heads of keys have a convolution."""
+    heads = config.pop("num_key_value_heads", None)
+    said: Json = {"block_auto_adjust_ff_dim": False}
+    if isinstance(heads, list):
+        said["layer_types"] = ["full_attention" if own else "conv" for own in heads]
+        said["num_key_value_heads"] = max(heads, default=None)
+    return said
+
+
+def _of_states(config: Json) -> Json:
+    inner = config.pop("ssm.inner_size", 2 * config["hidden_size"])
+    return {"expand": inner / config["hidden_size"], "use_bias": False, "use_conv_bias": True}
+
+
+def _as_convolution(rows: ndarray) -> ndarray:
+    return rows[:, None] if rows.ndim == 2 else rows
+
+
+def _log_of_negative(decays: ndarray) -> ndarray:
+    with np.errstate(invalid="ignore", divide="ignore"):  # NaN is refused with the tensor's name
+        return np.log(-decays)
 
 
 _KINDS: dict[str, _Kind] = {
@@ -161,6 +190,47 @@ _KINDS: dict[str, _Kind] = {
         },
     ),
     "ernie4_5": _Kind("ernie4_5"),
+    "lfm2": _Kind(
+        "lfm2",
+        {
+            "attn_norm": "operator_norm",
+            "ffn_norm": "ffn_norm",
+            "attn_output": "self_attn.out_proj",
+            "attn_q_norm": "self_attn.q_layernorm",
+            "attn_k_norm": "self_attn.k_layernorm",
+            "ffn_gate": "feed_forward.w1",
+            "ffn_up": "feed_forward.w3",
+            "ffn_down": "feed_forward.w2",
+            "shortconv.conv": "conv.conv",
+            "shortconv.in_proj": "conv.in_proj",
+            "shortconv.out_proj": "conv.out_proj",
+        },
+        dict.fromkeys(("token_embd_norm", "output_norm"), "model.embedding_norm"),
+        fields={"attention.layer_norm_rms_epsilon": "norm_eps"},
+        changes={"shortconv.conv": _as_convolution},
+        more=_of_convolutions,
+    ),
+    "mamba": _Kind(
+        "mamba",
+        {
+            "attn_norm": "norm",
+            "ssm_in": "mixer.in_proj",
+            "ssm_conv1d": "mixer.conv1d",
+            "ssm_x": "mixer.x_proj",
+            "ssm_dt": "mixer.dt_proj",
+            "ssm_a": "mixer.A_log",
+            "ssm_d": "mixer.D",
+            "ssm_out": "mixer.out_proj",
+        },
+        {"token_embd": "backbone.embeddings", "output_norm": "backbone.norm_f"},
+        fields={
+            "attention.layer_norm_rms_epsilon": "layer_norm_epsilon",
+            "ssm.inner_size": "ssm.inner_size",
+            **dict.fromkeys(("context_length", "feed_forward_length", "attention.head_count"), None),
+        },
+        changes={"ssm_conv1d": _as_convolution, "ssm_a": _log_of_negative},
+        more=_of_states,
+    ),
 }
 
 
@@ -233,20 +303,21 @@ def deinterleave_rotary(rows: ndarray, heads: int) -> ndarray:
 
 def _parts(path: Path, architecture: str, kind: _Kind, config: Json, tensors: Tensors) -> dict[str, _Part]:
     """All tensors that are weights, by Hugging Face's names. Raises ModelFormatError."""
-    heads = config["num_attention_heads"]
+    heads = config.get("num_attention_heads", 0)
     heads_of = {"attn_q": heads, "attn_k": config.get("num_key_value_heads") or heads} if kind.is_paired else {}
+    of_layers = "backbone.layers.{layer}." if kind.model_type == "mamba" else _LAYER
     parts: dict[str, _Part] = {}
     for name, shape in tensors.shapes().items():
         if name in (_LONG, _SHORT, _DIVISORS):
             continue
-        match = re.fullmatch(r"(?:blk\.(\d+)\.)?(\w+)\.(weight|bias)", name)
-        layer, part, ending = match.groups() if match else (None, "", None)
+        match = re.fullmatch(r"(?:blk\.(\d+)\.)?([\w.]+?)(\.weight|\.bias|)", name)
+        layer, part, ending = match.groups() if match else (None, "", "")
         stems = {**_TENSORS, **kind.top} if layer is None else {**_BLOCK, **kind.names}
         stem = stems.get(part)
         if stem is None:
             raise ModelFormatError(f"{path}: has the tensor {name!r}, which a {architecture} does not have here")
-        full = f"{stem}.{ending}" if layer is None else f"{_LAYER.format(layer=layer)}{stem}.{ending}"
-        change: Callable[[ndarray], ndarray] | None = None
+        full = f"{stem}{ending}" if layer is None else f"{of_layers.format(layer=layer)}{stem}{ending}"
+        change = kind.changes.get(part)
         if part in heads_of:
             change = _deinterleaver(heads_of[part])
         elif kind.counts_one and part.endswith("norm"):
@@ -272,7 +343,8 @@ def _config(path: Path, architecture: str, kind: _Kind, metadata: Json, tensors:
     """A config.json. Raises ModelFormatError."""
     own = {name.removeprefix(f"{architecture}."): value for name, value in metadata.items()}
     own = {name: value for name, value in own.items() if f"{architecture}.{name}" in metadata}
-    for name in ("embedding_length", "attention.head_count", "block_count"):
+    needed = ("embedding_length", "attention.head_count", "block_count")
+    for name in (name for name in needed if kind.fields.get(name, name) is not None):
         if type(own.get(name)) is not int or own[name] < 1:
             raise ModelFormatError(f"{path}: {architecture}.{name} is {own.get(name)!r}; expected a number above 0")
     is_tied = "output.weight" not in tensors
@@ -287,7 +359,7 @@ def _config(path: Path, architecture: str, kind: _Kind, metadata: Json, tensors:
         config["model_type"] = "mixtral"
     if kind.model_type == "olmo2" and config.get("sliding_window"):
         config["model_type"] = "olmo3"
-    width = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
+    width = config.get("head_dim") or config["hidden_size"] // config.get("num_attention_heads", 1)
     config.pop("head_dim", None)
     said: Json = {"head_dim": width, "attention_bias": "blk.0.attn_q.bias" in tensors}
     said |= {"use_qkv_bias": said["attention_bias"], "mlp_bias": "blk.0.ffn_up.bias" in tensors}
@@ -311,7 +383,8 @@ def _config(path: Path, architecture: str, kind: _Kind, metadata: Json, tensors:
         config["rope_local_base_freq"] = base
     if (scaling := _scaling(path, own, config, tensors)) is not None:
         config["rope_scaling"] = scaling
-    return {**config, **kind.more(config)}
+    more = kind.more(config)  # which may take fields away
+    return {**config, **more}
 
 
 def _scaling(path: Path, own: Json, config: Json, tensors: Tensors) -> Json | None:

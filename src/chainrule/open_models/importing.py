@@ -66,10 +66,41 @@ class Imported(NamedTuple):
     record: Json
 
 
+# What the tensors of a text model are called in one that also reads pictures or sounds, and by itself.
+_PARTS = (("model.language_model.", "model."), ("language_model.", ""), ("lm_head.", "lm_head."))
+
+
+def text_part(checkpoint: Checkpoint) -> tuple[Checkpoint, list[str]]:
+    """The text model of one that also reads pictures or sounds, with a warning; any other checkpoint as it is."""
+    config, nested = checkpoint.config, checkpoint.config.get("text_config")
+    if not isinstance(nested, dict) or config.get("model_type") in ARCHITECTURES:
+        return checkpoint, []
+    if nested.get("model_type") not in ARCHITECTURES:
+        return checkpoint, []
+    names: dict[str, str] = {}
+    for name in checkpoint.tensors:
+        part = next((part for part in _PARTS if name.startswith(part[0])), None)
+        if part is not None:
+            names[part[1] + name.removeprefix(part[0])] = name
+    outer = {name: value for name, value in config.items() if name.endswith("_token_id") or name.startswith("tie_")}
+    own = {name: value for name, value in nested.items() if value is not None}
+    others = len(checkpoint.tensors) - len(names)
+    part_of = checkpoint._replace(
+        config={**outer, **own},
+        tensors={name: checkpoint.tensors[theirs] for name, theirs in names.items()},
+        files={name: checkpoint.files[theirs] for name, theirs in names.items() if theirs in checkpoint.files},
+    )
+    return part_of, [
+        f"{checkpoint.location}: of a {config.get('model_type')}, only what reads and writes texts was opened; its "
+        f"{others} other tensors are left out"
+    ]
+
+
 def import_checkpoint(checkpoint: Checkpoint, progress: Progress = silent) -> Imported:
     """Raises ModelFormatError, SettingError."""
     from chainrule.neural.saving import shapes_of
 
+    checkpoint, left_out = text_part(checkpoint)
     architecture = architecture_of(checkpoint)
     config, ignored = read_settings(architecture, checkpoint.config, checkpoint.location)
     if not isinstance(config, NetworkConfig):
@@ -79,6 +110,7 @@ def import_checkpoint(checkpoint: Checkpoint, progress: Progress = silent) -> Im
     tensors = Tensors(architecture, checkpoint)
     splitter = splitter_of(checkpoint)
     numbering, warnings = _numbering_of(checkpoint, architecture, tensors, splitter)
+    warnings += left_out
     pooling = read_pooling(checkpoint, config.context) if architecture.family == "text-encoder" else {}
     config = replace(config, memory="document", **numbering.settings(), **pooling)
     tensors.check_layers(getattr(config, "layers", 0) * max(1, getattr(config, "experts", 0)))
@@ -116,6 +148,7 @@ def record_of(
 
 def import_tokenizer(checkpoint: Checkpoint) -> Tokenizer:
     """The tokenizer of a model, without the model. Raises ModelFormatError, SettingError."""
+    checkpoint, _ = text_part(checkpoint)
     architecture = architecture_of(checkpoint)
     if not issubclass(architecture.config, NetworkConfig):
         raise SettingError(f"{checkpoint.location}: has tokenizers of two sides; name a tokenizer.json")

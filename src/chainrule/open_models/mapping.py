@@ -177,6 +177,15 @@ def _filled_in(config: NetworkConfig | Seq2SeqConfig) -> NetworkConfig | Seq2Seq
         **dict.fromkeys(("window_every", "full_layers"), config.window is None),
         "window_rotary_base": config.window is None or config.positions != "rotary",
         "unrotated_layers": config.positions != "rotary",
+        **dict.fromkeys(
+            ("recurrence_kernel", "recurrence_biases", "kernel_bias", "recurrence_width", "recurrence_heads"),
+            not config.is_stateful,
+        ),
+        **dict.fromkeys(("recurrence_key_heads", "state_width", "step_rank"), not config.is_stateful),
+        **dict.fromkeys(
+            ("feed_forward", "feed_forward_width", "context", "key_value_heads", "head_width", "attention_scale"),
+            not config.has_feed_forward,
+        ),
         "gains_above_one": not config.norm_gain,
         "joint_query_key_norm": not config.query_key_norm,
         **dict.fromkeys(("chosen_experts", "normalised_experts"), not config.experts),

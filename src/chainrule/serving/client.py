@@ -78,6 +78,10 @@ class Client:
                 f"{self.base}/complete: the answer has no completions; is it a chainrule server?"
             ) from None
 
+    def completions(self, body: Mapping[str, Any]) -> list[Json]:
+        """The choices of an answer to prompts. body: fields of the request."""
+        return _list(self._answer("completions", {"model": self.model, **body}).get("choices"))
+
     def stream_chat(self, settings: Json) -> Iterator[Piece]:
         """The answer to a conversation, piece by piece; the last piece says why it ended.
 

@@ -23,6 +23,8 @@ from chainrule.applications.completion import Completer, Completion, LastWordCor
 from chainrule.base.arguments import check_least
 from chainrule.base.distributions import top_of
 from chainrule.base.files import check_new_file, replace_file
+from chainrule.decoding.config import Limits
+from chainrule.decoding.form import form_of
 from chainrule.decoding.text_generator import Text, TextDecoder
 from chainrule.errors import SettingError
 from chainrule.evaluation.likelihood import measure
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
 
     from chainrule.api.models.model_info import ModelParts
     from chainrule.decoding.beam import SearchTree
-    from chainrule.decoding.config import BeamConfig, Limits, SamplingConfig
+    from chainrule.decoding.config import BeamConfig, SamplingConfig
     from chainrule.evaluation.measurement import Measurement
     from chainrule.text.corpus.corpus import Paths, Source
     from chainrule.text.tokenization.tokenizer import Tokenizer
@@ -301,13 +303,16 @@ class CausalModel(ScoringModel):
         tree = self.decoder.search(prompt, search, limits, keep_tree=True).tree
         return BeamTree(f"Beam search after “{prompt or '<s>'}”", prompt, cast("SearchTree", tree), self.tokenizer)
 
-    def complete(self, text: str, n: int = 5, *, corrector: LastWordCorrector | None = None) -> list[Completion]:
+    def complete(
+        self, text: str, n: int = 5, *, corrector: LastWordCorrector | None = None, regex: str | None = None
+    ) -> list[Completion]:
         """The likeliest completions of the last word of a text, or of its next words after a space.
 
         corrector: from `chainrule.corrector`; a correction of the word just typed may then come last, see `Completion`.
-        Raises SettingError.
+        regex: a regular expression that the whole text is to match in the end. Raises SettingError.
         """
-        return self.completer.complete(text, n, corrector=corrector)
+        form = None if regex is None else form_of(Limits(regex=regex), self.tokenizer, "")
+        return self.completer.complete(text, n, corrector=corrector, form=form)
 
     @cached_property
     def completer(self) -> Completer:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from chainrule import __version__
 from chainrule.api.models.language_models import BeamTree, CausalModel
 from chainrule.api.models.model_info import info_of_captioner, size_of
 from chainrule.api.progress_line import ProgressOption, callback, showing, shows_progress
@@ -31,6 +32,8 @@ from chainrule.neural.config.classifiers import labelling_settings
 from chainrule.pictures.captions import CaptionedPicture, check_captions
 from chainrule.pictures.picture import as_picture, fit_to_frame
 from chainrule.report.model_card import model_card
+from chainrule.storage.config_json import CONFIG
+from chainrule.storage.hugging_face import is_hugging_face, open_folder, read_json
 from chainrule.storage.model_folder import TOKENIZER, VOCABULARY_ARRAYS, open_model, save_model, saved_family
 from chainrule.text.tokenization.tokenizer import documents_of
 
@@ -49,9 +52,11 @@ if TYPE_CHECKING:
     from chainrule.decoding.sampling import Ending
     from chainrule.neural.config.vision import PictureLabelling
     from chainrule.neural.seq2seq.model import NeuralSeq2SeqModel
+    from chainrule.storage.hugging_face import Checkpoint
     from chainrule.text.tokenization.tokenizer import Tokenizer
 
 FAMILY = "caption"
+OPEN_CAPTIONER = "vision-encoder-decoder"  # as a model_type of Hugging Face
 _PLACE = 4  # pixels of the frame for each place that attention to regions is drawn on
 
 
@@ -111,7 +116,7 @@ class CaptionModel:
         if self.encoder is not None and self.regions is not None:
             return -(-self.encoder.frame.height // _PLACE), -(-self.encoder.frame.width // _PLACE)
         rows, columns = self.model.network.config.source_grid
-        return rows, columns
+        return (self.encoder and self.encoder.patches) or (rows, columns)
 
     @property
     def needs_boxes(self) -> bool:
@@ -123,7 +128,8 @@ class CaptionModel:
     ) -> Float32[ndarray, "tokens rows columns"]:
         """Attention to the vectors of a source, on the rows and columns of the picture."""
         if self.regions is None:
-            return weights.reshape(len(weights), *self.grid)
+            rows, columns = self.grid
+            return weights[:, -rows * columns :].reshape(len(weights), rows, columns)
         from chainrule.neural.seq2seq.visual_sources import boxes_of, spread_on_picture
 
         return spread_on_picture(weights, boxes_of(source), *self.grid)
@@ -341,6 +347,8 @@ class CaptionModel:
 
 def captions_pictures(path: Path) -> bool:
     """Whether a path is the folder of a captioner. Raises ModelFormatError."""
+    if is_hugging_face(path):
+        return read_json(path / CONFIG).get("model_type") == OPEN_CAPTIONER
     return saved_family(path) == FAMILY
 
 
@@ -351,6 +359,8 @@ def load_captioner(path: str | os.PathLike[str], *, progress: ProgressOption = N
     from chainrule.neural.seq2seq.captioner import put_together_captioner
 
     path = Path(path)
+    if is_hugging_face(path):
+        return _open(open_folder(path))
     entry, arrays, texts, _ = open_model(path)
     if entry.family != FAMILY:
         raise ModelFormatError(f"{path}: is a model of family {entry.family!r}; expected a captioner")
@@ -368,3 +378,14 @@ def load_captioner(path: str | os.PathLike[str], *, progress: ProgressOption = N
         if regions is not None:
             check_regions_suit(regions, model.network.config)
     return CaptionModel(model, encoder if regions is None else regions.encoder, tokenizer, entry.record, regions)
+
+
+def _open(checkpoint: Checkpoint) -> CaptionModel:
+    """Opens a Hugging Face checkpoint. Raises ModelFormatError, SettingError."""
+    from chainrule.neural.seq2seq.captioner import put_together_captioner
+    from chainrule.open_models.captioners import import_captioner
+
+    imported = import_captioner(checkpoint)
+    size = imported.tokenizer.vocabulary_size
+    model, encoder = put_together_captioner(imported.settings, imported.encoder, imported.arrays, size)
+    return CaptionModel(model, encoder, imported.tokenizer, {**imported.record, "chainrule": __version__})

@@ -64,7 +64,6 @@ _AT_ONCE = 256  # texts
 _PIECE_BYTES = 1 << 14
 RATE_OF_CHARACTERS, RATE_OF_GRAMMAR = 0.02, 0.015
 _RATE_OF_LEARNERS = 0.03  # the least share of wrong words where grammar is corrected, too
-_KEPT = 2.0  # nats by which a word of the user's own is likelier than the model's rarest
 _EXPECTED_RATE = 0.2  # of wrong words, while their share is estimated
 
 
@@ -225,15 +224,12 @@ def _error_model(channel: ReadyChannel | Channel | PathLike[str], rate: float | 
 def word_index(
     model: Model, lexicon: Mapping[str, float] | WordIndex | str | PathLike[str] | None = None, keep: Sequence[str] = ()
 ) -> WordIndex:
-    """The correct words: those of a lexicon or, without one, of the model's vocabulary. A WordIndex is used unchanged.
+    """The correct words: those of a lexicon or, without one, of the model's vocabulary; and some to keep.
 
-    keep: further ones, each as frequent as a word that was seen a few times. Raises SettingError, TextError.
+    Raises SettingError, TextError.
     """
-    if isinstance(lexicon, WordIndex):
-        return lexicon
-    priors = _log_priors(model, lexicon)
-    least = min(priors.values(), default=0.0)
-    return WordIndex({**dict.fromkeys(keep, least + _KEPT), **priors})
+    words = lexicon if isinstance(lexicon, WordIndex) else WordIndex(_log_priors(model, lexicon))
+    return words.extended(keep)
 
 
 def _log_priors(model: Model, lexicon: Mapping[str, float] | str | PathLike[str] | None) -> dict[str, float]:

@@ -9,6 +9,7 @@ the index small; matches are exact, since the distance confirms each.
 from __future__ import annotations
 
 import re
+from copy import copy
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ from chainrule.applications.noisy_channel.lexicon import WORD
 from chainrule.errors import SettingError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from jaxtyping import Float64, Int32, Int64
     from numpy import ndarray
@@ -140,6 +141,27 @@ class WordIndex:
         )
         self._near = DeletionIndex(self._lower, 2)
         self._alike = DeletionIndex([phonetic_key(word) for word in self._lower], 1)
+        self._parts = [(0, self._near, self._alike)]  # with the number of each part's first word
+
+    def extended(self, words: Iterable[str]) -> WordIndex:
+        """This index with further words, each a bit more frequent than its rarest."""
+        written = {word.lower(): word for word in words if len(word) <= LONGEST and WORD.fullmatch(word)}
+        new = [lower for lower in written if lower not in self._known]
+        if not new:
+            return self
+        other = copy(self)
+        size = len(self._lower)
+        other._exact = self._exact | {written[lower] for lower in new}
+        other._lower = self._lower + new
+        other._written, other._usual = (
+            [*own, *(written[word] for word in new)] for own in (self._written, self._usual)
+        )
+        other._priors = np.append(self._priors, np.full(len(new), self._priors.min() + 2 * _RARE))
+        other._known = self._known | {word: size + i for i, word in enumerate(new)}
+        other._is_rare = np.append(self._is_rare, np.zeros(len(new), np.bool_))
+        parts = DeletionIndex(new, 2), DeletionIndex([phonetic_key(word) for word in new], 1)
+        other._parts = [*self._parts, (size, *parts)]
+        return other
 
     def __contains__(self, word: str) -> bool:
         return word.lower() in self._known
@@ -189,13 +211,14 @@ class WordIndex:
         long = np.array([len(word) > 3 for word in observed], np.bool_)
         skeletons = [phonetic_key(word) for word in observed]
         loose = ~known & np.array([len(text) >= _SHORTEST_SKELETON for text in skeletons], np.bool_)
-        near = self._near.within(observed, np.where(known | ~long, 1, 2))
-        alike = self._alike.within(skeletons, loose.astype(np.int64))
-        owners = np.repeat(np.arange(len(observed)), np.diff(near.ends, prepend=0))
-        others = np.repeat(np.arange(len(observed)), np.diff(alike.ends, prepend=0))
         size = len(self._lower)
-        pairs = np.unique(np.concatenate([owners * size + near.words, others * size + alike.words]))
-        owners, words = np.divmod(pairs, size)
+        found: list[Int64[ndarray, " pairs"]] = []
+        for first, near, alike in self._parts:
+            by_letters = near.within(observed, np.where(known | ~long, 1, 2))
+            for matches in (by_letters, alike.within(skeletons, loose.astype(np.int64))):
+                owners = np.repeat(np.arange(len(observed)), np.diff(matches.ends, prepend=0))
+                found.append(owners * size + first + matches.words)
+        owners, words = np.divmod(np.unique(np.concatenate(found)), size)
         is_other = np.array(
             [self._lower[w] != observed[o] for o, w in zip(owners.tolist(), words.tolist(), strict=True)]
         )

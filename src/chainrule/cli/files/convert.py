@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
 from cyclopts import CycloptsError, Parameter
 
@@ -19,6 +19,7 @@ from chainrule.cli.shared.options import (
     normalisation_steps,
 )
 from chainrule.cli.shared.screen import note, print_json, progress_bar
+from chainrule.cli.shared.server_options import ModelOrName, ServerOptions
 
 Form = Literal["hugging-face"]
 
@@ -153,18 +154,70 @@ def info(model: ModelPath, /, *, json: Json = False) -> None:
         print(summary)
 
 
-def verify(model: Annotated[Path, Parameter(help="A model folder.")], /) -> None:
-    """Verify the checksums of a model folder.
+def verify(
+    model: ModelOrName = None,
+    /,
+    *,
+    distribution: Annotated[
+        bool, Parameter(negative=(), help="Check that the probabilities are a distribution, in place of checksums.")
+    ] = False,
+    text: Annotated[
+        Path | None,
+        Parameter(help="Text to check it after, a line a document; by default the model's own. For --url, a must."),
+        Needs("distribution"),
+    ] = None,
+    contexts: Annotated[
+        int, WholeNumber, Parameter(help="At how many random places of the text."), Needs("distribution")
+    ] = 20,
+    seed: Annotated[int, WholeNumber, Parameter(help="The seed of the places."), Needs("distribution")] = 0,
+    server: ServerOptions = ServerOptions(),  # noqa: B008
+    json: Json = False,
+) -> None:
+    """Verify the checksums of a model folder, or that probabilities are some.
 
         $ chainrule verify lm/
 
     Reads every byte, config.json and the model card included; the exit status
     is 1 if any differs.
+
+    With --distribution, for any model that continues texts, and for servers
+    (--url) as far as they tell: whether the probabilities of all next tokens
+    sum to one, scores are what steps give, and nothing depends on what comes
+    later or on other texts. The exit status is 1 if not.
     """
+    if distribution:
+        _verify_distribution(model, text, contexts, seed, server, json=json)
+        return
+    if server.url is not None or model is None:
+        raise CycloptsError(msg="A model folder is missing. --url is for --distribution.")
     from chainrule.api.opening import verify as check_folder
     from chainrule.storage.model_folder import CARD
 
     with progress_bar() as progress:
         checked = check_folder(model, progress=progress)
+    if json:
+        print_json({"model": str(model), **checked._asdict()})
+        return
     card = f", {CARD}" if checked.has_card else f" (without its {CARD})"
     print(f"{model}: intact; config.json{card} and {checked.bytes:,} bytes of data match their checksums")
+
+
+def _verify_distribution(
+    path: Path | None, text: Path | None, contexts: int, seed: int, server: ServerOptions, *, json: bool
+) -> None:
+    from chainrule.api.models.distribution import verify_distribution
+    from chainrule.api.models.language_models import CausalModel
+
+    client = server.client(path)
+    with progress_bar() as progress:
+        model = client or open_model(cast("Path", path), None, None, progress, kind=CausalModel)
+        source = None if text is None else [text]
+        found = verify_distribution(model, source, contexts=contexts, seed=seed, progress=progress)
+    name = server.url if client is not None else path
+    if json:
+        print_json({"model": str(name), **found.as_json()})
+    else:
+        print(found)
+    if not found.is_distribution:
+        note(f"{name}: not a distribution: its scores and perplexities cannot be compared with those of others")
+        raise SystemExit(1)

@@ -21,10 +21,19 @@ from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import Completer as Menu
 from prompt_toolkit.completion import Completion as MenuEntry
 
-from chainrule.applications.config import CHANNELS
+from chainrule.applications.config import CHANNELS, CompleteOptions
 from chainrule.base.tables import printable
 from chainrule.cli.shared.models import open_model
-from chainrule.cli.shared.options import Json, ModelMarkerRule, ModelPath, ModelTokenizerName, WholeNumber
+from chainrule.cli.shared.options import (
+    NO_FLAGS,
+    Flags,
+    Json,
+    ModelMarkerRule,
+    ModelPath,
+    ModelTokenizerName,
+    WholeNumber,
+    given_settings,
+)
 from chainrule.cli.shared.screen import finite, note, print_json, progress_bar
 from chainrule.cli.shared.server_options import ModelOrName, ServerOptions
 from chainrule.errors import ServerError, SettingError, TextError
@@ -100,6 +109,7 @@ def complete(
     tokenizer: ModelTokenizerName = None,
     markers: ModelMarkerRule = None,
     typing: TypingOptions = TypingOptions(),
+    form: Flags[CompleteOptions] = NO_FLAGS,
     json: Json = False,
 ) -> None:
     """Complete text as you type: the word at the cursor, or the next words after a space.
@@ -115,8 +125,9 @@ def complete(
     typing.check()
     client = server.client(model)
     if client is None:
-        completer, corrector = _open(cast("Path", model), number, tokenizer, markers, typing)
-    elif tokenizer is None and markers is None and typing == TypingOptions():
+        regex = CompleteOptions(**given_settings(form)).regex
+        completer, corrector = _open(cast("Path", model), number, tokenizer, markers, typing, regex)
+    elif tokenizer is None and markers is None and typing == TypingOptions() and not given_settings(form):
         completer, corrector = client, None
     else:
         raise CycloptsError(msg="With --url, the server tokenizes and completes; leave out the options of the model.")
@@ -127,17 +138,27 @@ def complete(
 
 
 def _open(
-    path: Path, number: int, tokenizer: str | None, markers: Markers | None, typing: TypingOptions
+    path: Path,
+    number: int,
+    tokenizer: str | None,
+    markers: Markers | None,
+    typing: TypingOptions,
+    regex: str | None,
 ) -> tuple[Completing, LastWordCorrector | None]:
     """A model on this machine. Raises ChainruleError."""
     from chainrule.api.models.language_models import CausalModel
+    from chainrule.applications.completion import InForm
+    from chainrule.decoding.config import Limits
+    from chainrule.decoding.form import form_of
 
     with progress_bar() as progress:
         model = open_model(path, tokenizer, markers, progress, kind=CausalModel)
         progress("indexing the words", 0, None)
-        corrector = typing.corrector(model) if typing.wants_corrector(model) else None
+        wanted = typing.wants_corrector(model) and (regex is None or typing.correct is True)
+        corrector = typing.corrector(model) if wanted else None
         model.complete("teh ", number, corrector=corrector)  # compiles, so that the first key does not wait
-    return model.completer, corrector
+        form = None if regex is None else form_of(Limits(regex=regex), model.tokenizer, "")
+    return InForm(model.completer, form), corrector
 
 
 def _lines() -> Iterator[str]:

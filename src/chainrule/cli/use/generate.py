@@ -132,7 +132,7 @@ def _sample(
 
 def _note_form(texts: list[Text], config: SamplingConfig, limits: Limits) -> None:
     """Says which texts are cut, and how likely the form is."""
-    from chainrule.decoding.form import form_probability
+    from chainrule.decoding.text_generator import form_probability
 
     if cut := sum(text.ending == "length" for text in texts):
         note(f"{cut} of {len(texts)} texts reached --max-tokens {limits.max_tokens} before the form's end; raise it")
@@ -163,8 +163,8 @@ def _search(
         if tree is not None:
             model.beam_tree(prompt, config, limits).save(tree, overwrite=overwrite)
     for text in result.texts:
-        _print(text, json=json, scored=True)
-    if result.is_proven:
+        _print(text, json=json, is_proven=result.is_proven)
+    if result.is_proven and limits.has_form:
         note(f"no other text of at most {limits.max_tokens} tokens is likelier: the beam lost none that could be")
     if prompt and limits.max_tokens and result.texts and not result.texts[0].tokens:
         note(_why_no_continuation(model))
@@ -172,15 +172,16 @@ def _search(
         note(f"the beam found {len(result.texts)} of {config.best} texts; widen it, or change --max-tokens")
 
 
-def _print(text: Text, *, json: bool, scored: bool = False) -> None:
+def _print(text: Text, *, json: bool, is_proven: bool | None = None) -> None:
+    """is_proven: of a text that was searched, whether none is likelier."""
     if json:
         row: dict[str, Any] = {"text": text.text, "log_prob": finite(text.log_prob)}
-        if scored:
-            row["score"] = finite(text.score)
+        if is_proven is not None:
+            row |= {"score": finite(text.score), "proven": is_proven}
         if text.log_mass is not None:
             row["log_mass"] = finite(text.log_mass)
         print_json({**row, "ending": text.ending, "tokens": text.tokens})
-    elif scored:
+    elif is_proven is not None:
         print(f"{text.score:.4f}\t{printable(text.text)}")
     else:
         print(text.text)

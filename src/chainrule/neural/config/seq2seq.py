@@ -188,6 +188,14 @@ class Seq2SeqConfig:
         is_rare=True,
     )
     sentence_end: int | None = option(None, "hierarchical: the token that ends a sentence", least=3, is_rare=True)
+    source_norm: bool = option(True, "vectors of a source are normalised before they are projected", is_rare=True)
+    learned_positions: int = option(
+        0,
+        "transformer: positions of a target that have a learned vector; 0: none",
+        least=0,
+        below=MAX_CONTEXT,
+        is_rare=True,
+    )
     placed: bool = option(False, "vectors of a source get a learned vector of their place", is_rare=True)
 
     def __post_init__(self) -> None:

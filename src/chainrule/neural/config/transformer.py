@@ -19,6 +19,7 @@ SelfScore = Literal[
 NormPlace = Literal["pre", "post"]
 BiasedPart = Literal["query_key_value", "attention_out", "feed_forward"]
 SublayerNorms = Literal["before", "after", "both"]
+Mixer = Literal["attention", "convolution", "mamba", "delta"]
 RotaryScaling = Literal["none", "linear", "llama3", "yarn", "longrope"]
 Positions = Literal["none", "learned", "sinusoidal", "relative", "alibi", "rotary"]
 FeedForward = Literal["relu", "gelu", "gelu_exact", "silu", "relu_squared", "swiglu", "geglu", "geglu_exact"]
@@ -142,6 +143,28 @@ class TransformerConfig(NetworkConfig):
     normalised_experts: bool = option(
         True, "experts: the weights of the chosen ones add up to 1, not those of all", is_rare=True
     )
+    mixers: tuple[Mixer, ...] = option(
+        (),
+        "what each block has in the place of attention; convolution: a short one between gates (LFM2); mamba: a "
+        "selective state (Gu 2023); delta: the gated delta rule (Yang 2024); nothing: attention in all",
+        is_rare=True,
+    )
+    has_feed_forward: bool = option(True, "blocks have a feed-forward layer; off: none (Mamba)", is_rare=True)
+    recurrence_width: int = option(
+        256, "mamba, delta: inner numbers, all heads together", least=1, below=8 * MAX_WIDTH, is_rare=True
+    )
+    recurrence_heads: int = option(1, "delta: heads", least=1, below=MAX_WIDTH, is_rare=True)
+    recurrence_key_heads: int = option(1, "delta: heads of queries and keys", least=1, below=MAX_WIDTH, is_rare=True)
+    state_width: int = option(16, "mamba, delta: numbers in a state, or in a key", least=1, below=1024, is_rare=True)
+    step_rank: int = option(1, "mamba: numbers from which steps are computed", least=1, below=MAX_WIDTH, is_rare=True)
+    recurrence_kernel: int = option(
+        3, "convolution, mamba, delta: tokens that a convolution reads", least=2, below=1024, is_rare=True
+    )
+    recurrence_biases: bool = option(False, "convolution, mamba: products have biases", is_rare=True)
+    kernel_bias: bool = option(True, "mamba: the convolution has a bias", is_rare=True)
+    gated_attention: bool = option(
+        False, "what attention gives is multiplied by gates, which queries bring along (Qwen 3.5)", is_rare=True
+    )
     first_norm: bool = option(
         True, "pre: the first block has a norm before attention, too; off: it has none (ModernBERT)", is_rare=True
     )
@@ -240,6 +263,19 @@ class TransformerConfig(NetworkConfig):
             )
         if self.input_width != self.width and self.has_output and not self.output_transform:
             raise SettingError(f"embedding_width is {self.embedding_width}, which needs output_transform; leave it out")
+        if self.mixers and len(self.mixers) != self.layers:
+            raise SettingError(f"mixers names {len(self.mixers)} blocks, but there are {self.layers}")
+        if self.is_stateful and (self.is_bidirectional or self.parallel or self.norm_place == "post"):
+            raise SettingError("mixers that carry a state need a causal network of blocks with norms first")
+        if not self.has_feed_forward and (
+            self.parallel or self.is_bidirectional or self.norm_place == "post" or self.sublayer_norms != "before"
+        ):
+            raise SettingError("blocks without a feed-forward layer need norm_place to be pre, and no other norms")
+        if self.recurrence_width % self.recurrence_heads or self.recurrence_heads % self.recurrence_key_heads:
+            raise SettingError(
+                f"{self.recurrence_width} numbers cannot be divided among {self.recurrence_heads} heads, or these "
+                f"among {self.recurrence_key_heads} heads of keys"
+            )
         if self.experts and self.chosen_experts > self.experts:
             raise SettingError(f"chosen_experts is {self.chosen_experts}, but there are {self.experts}; lower it")
         if self.window is not None and self.window > self.context:
@@ -313,6 +349,15 @@ class TransformerConfig(NetworkConfig):
             and self.rotary_trained_context < self.context
             and self.rotary_divisors != self.rotary_long_divisors
         )
+
+    def mixer(self, layer: int) -> Mixer:
+        """What a block has. layer: its number, from 0."""
+        return self.mixers[layer] if self.mixers else "attention"
+
+    @property
+    def is_stateful(self) -> bool:
+        """Whether a block carries a state from token to token."""
+        return any(mixer != "attention" for mixer in self.mixers)
 
     def has_window(self, layer: int) -> bool:
         """Whether a block sees its window alone. layer: its number, from 0."""

@@ -89,6 +89,11 @@ class PictureLabelling(LabellingConfig):
         return False
 
     @property
+    def patches(self) -> tuple[int, int] | None:
+        """Rows and columns of the patches, where a vector of none of them stands before theirs; else None."""
+        return None
+
+    @property
     def frame(self) -> Frame:
         """What every picture is brought to."""
         return Frame(
@@ -250,6 +255,9 @@ class ResNetLabelling(PictureLabelling):
         return self.depth >= 50 if self.block == "by_depth" else self.block == "bottleneck"
 
 
+PatchStyle = Literal["modern", "published"]
+
+
 @dataclass(frozen=True, kw_only=True)
 class ViTLabelling(PictureLabelling):
     """A Transformer over patches of a picture, ViT (Dosovitskiy 2021)."""
@@ -260,6 +268,12 @@ class ViTLabelling(PictureLabelling):
     placed: bool = option(True, "patches have learned vectors of their places")
     width: int = option(192, "numbers in a hidden vector", least=1, below=MAX_WIDTH)
     dropout: float = changed(LabellingConfig, "dropout", 0.1)
+    style: PatchStyle = option(
+        "modern",
+        "modern: blocks as those of our other networks; published: a learned vector stands before those of the "
+        "patches, and blocks have LayerNorm, biases and GELU (Dosovitskiy 2021)",
+        is_rare=True,
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -267,6 +281,12 @@ class ViTLabelling(PictureLabelling):
             raise SettingError(f"a size of {self.size} does not divide into patches of {self.patch} pixels")
         if self.width % (2 * self.heads):
             raise SettingError(f"a width of {self.width} cannot be shared by {self.heads} heads of an even width")
+
+    @property
+    def patches(self) -> tuple[int, int] | None:
+        """Rows and columns of the patches, where a vector of none of them stands before theirs; else None."""
+        rows, columns = self.frame.height // self.patch, self.frame.width // self.patch
+        return (rows, columns) if self.style == "published" else None
 
 
 @dataclass(frozen=True, kw_only=True)

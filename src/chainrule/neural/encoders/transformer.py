@@ -11,21 +11,16 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, cast
 
 import torch
-import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
+from chainrule.neural.encoders.blocks import Block, norm_of
 from chainrule.neural.layers.attention import (
     AttentionMask,
-    attend,
-    attend_unfused,
     bidirectional_mask,
-    build_score,
     cached_mask,
-    capped,
     causal_mask,
 )
-from chainrule.neural.layers.basic import FeedForward, drop, initialise, norm, pause
-from chainrule.neural.layers.experts import Experts
+from chainrule.neural.layers.basic import drop, initialise, pause
 from chainrule.neural.layers.matrix_products import linear
 from chainrule.neural.layers.positions import (
     ALiBi,
@@ -37,7 +32,6 @@ from chainrule.neural.layers.positions import (
     Scaling,
     Sinusoidal,
     Yarn,
-    rotate,
 )
 from chainrule.neural.layers.state import Cache
 
@@ -49,150 +43,6 @@ if TYPE_CHECKING:
     from chainrule.neural.config import TransformerConfig
     from chainrule.neural.layers.attention import Edit
     from chainrule.neural.layers.state import State
-
-
-class Attention(nn.Module):
-    """Multi-head self-attention (Vaswani et al. 2017, section 3.2.2): softmax(Q_h K_h^T / sqrt(d)) V_h in each head h.
-
-    With fewer heads of keys and values, it is grouped (Ainslie et al. 2023); with one, multi-query (Shazeer 2019).
-    """
-
-    def __init__(self, config: TransformerConfig) -> None:
-        super().__init__()
-        self.heads, self.key_heads, self.head_width = config.heads, config.key_heads, config.width_of_heads
-        self.dropout = config.attention_dropout
-        rows = (self.heads + 2 * self.key_heads) * self.head_width
-        self.query_key_value = nn.Linear(config.width, rows, bias=config.has_biases("query_key_value"))
-        self.out = nn.Linear(self.heads * self.head_width, config.width, bias=config.has_biases("attention_out"))
-        self.normed, self.epsilon = config.query_key_norm, config.norm_epsilon
-        self.joint, self.above_one = config.joint_query_key_norm, config.gains_above_one
-        gained = config.query_key_norm and config.norm_gain
-        widths = [(heads if self.joint else 1) * self.head_width for heads in (self.heads, self.key_heads)]
-        start = torch.zeros if self.above_one else torch.ones
-        self.gains = nn.ParameterList(start(width) for width in widths if gained)  # of queries, of keys
-        scale, self.cap = config.attention_scale, config.score_cap
-        self.factor = None if scale is None else scale * math.sqrt(self.head_width)  # attention divides by the root
-        is_usual = config.score == "scaled_dot"
-        self.score = None if is_usual else build_score(config.score, self.heads, self.head_width, 0)
-
-    def forward(
-        self,
-        x: Float[Tensor, "B T D"],
-        mask: AttentionMask,
-        rotation: Rotation | None,
-        cache: Cache | None,
-        layer: int,
-    ) -> Float[Tensor, "B T D"]:
-        """cache: stores the keys and values of this layer, and returns them with those of earlier calls."""
-        both = self.heads + self.key_heads
-        heads = linear(x, self.query_key_value).view(*x.shape[:2], -1, self.head_width)
-        query_key, value = heads[:, :, :both], heads[:, :, both:]
-        if self.normed:
-            query_key = self._normed(query_key)
-        if rotation is not None:
-            query_key = rotate(query_key, rotation)
-        query, key = query_key[:, :, : self.heads], query_key[:, :, self.heads :]
-        query, key, value = query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
-        if self.score is not None:
-            query, key = self.score.query(query), self.score.key(key)
-            if self.score.is_product:
-                query = query * math.sqrt(self.head_width)  # to cancel the kernel's division
-        if self.factor is not None:
-            query = query * self.factor
-        dropout = self.dropout if self.training else 0.0
-        if cache is not None:
-            key, value = cache.append(layer, key, value)
-        if self.score is not None and not self.score.is_product:
-            heads = attend_unfused(self.score, query, key, value, mask, dropout)
-        elif self.cap is not None:
-            heads = attend_unfused(partial(capped, self.cap), query, key, value, mask, dropout)
-        else:
-            heads = attend(query, key, value, mask, dropout)
-        heads = mask.edited("heads", layer, heads.transpose(1, 2))
-        return linear(heads.flatten(2), self.out)  # (B, T, H, d) -> (B, T, D)
-
-    def _normed(self, query_key: Float[Tensor, "B T H+K d"]) -> Float[Tensor, "B T H+K d"]:
-        """Queries and keys, normalised in each head, or all of either together."""
-        gains = [1 + gain if self.above_one else gain for gain in self.gains]
-        if self.joint:
-            parts = query_key[:, :, : self.heads], query_key[:, :, self.heads :]
-            return torch.cat(
-                [
-                    F.rms_norm(part.flatten(2), (part.shape[2:].numel(),), gain, self.epsilon).view_as(part)
-                    for part, gain in zip(parts, gains or (None, None), strict=True)
-                ],
-                2,
-            )
-        query_key = F.rms_norm(query_key, (self.head_width,), eps=self.epsilon)
-        if gains:
-            query_gain, key_gain = gains
-            query_key = query_key * torch.cat((query_gain.expand(self.heads, -1), key_gain.expand(self.key_heads, -1)))
-        return query_key
-
-
-class Block(nn.Module):
-    """Attention and a feed-forward layer with residual connections, one after the other or in parallel.
-
-    pre-norm    x = x + attention(norm(x));  x = x + feed_forward(norm(x))
-    post-norm   x = norm(x + attention(x));  x = norm(x + feed_forward(x))      Vaswani et al. 2017
-    parallel    x = x + attention(norm(x)) + feed_forward(norm(x))              Wang and Komatsuzaki 2021
-    after       x = x + norm(attention(x));  x = x + norm(feed_forward(x))      OLMo 2, 2025
-    both        x = x + norm(attention(norm(x)));  ...                          Gemma 2, 2024
-    """
-
-    def __init__(self, config: TransformerConfig, layer: int = 0) -> None:
-        """layer: its number, from 0."""
-        super().__init__()
-        self.attention = Attention(config)
-        parts = config.feed_forward, config.width, config.hidden_width
-        bias = config.has_biases("feed_forward")
-        self.feed_forward: FeedForward | Experts = FeedForward(*parts, bias=bias)
-        if config.experts:
-            self.feed_forward = Experts(
-                *parts, config.experts, config.chosen_experts, normalised=config.normalised_experts, bias=bias
-            )
-        self.post, self.parallel = config.norm_place == "post", config.parallel
-        before = 1 if config.parallel and config.shared_norm else 2 if config.sublayer_norms != "after" else 0
-        after = 0 if config.sublayer_norms == "before" else 2
-        self.norms = nn.ModuleList(norm_of(config) for _ in range(before))
-        if layer == 0 and before and not config.first_norm:
-            self.norms[0] = nn.Identity()
-        self.norms_after = nn.ModuleList(norm_of(config) for _ in range(after))
-        self.dropout, self.scale = config.dropout, config.residual_scale
-
-    def forward(
-        self,
-        x: Float[Tensor, "B T D"],
-        mask: AttentionMask,
-        rotation: Rotation | None,
-        cache: Cache | None,
-        layer: int,
-    ) -> Float[Tensor, "B T D"]:
-        """mask, rotation, cache, layer: as for `Attention`."""
-        if self.norms_after:
-            attended = self.attention(self.norms[0](x) if self.norms else x, mask, rotation, cache, layer)
-            x = x + self._dropped(self.norms_after[0](attended))
-            added = self.feed_forward(self.norms[1](x) if self.norms else x)
-            return x + self._dropped(self.norms_after[1](added))
-        normed = x if self.post else self.norms[0](x)
-        attended = mask.edited("attention", layer, self.attention(normed, mask, rotation, cache, layer))
-        if self.parallel:
-            beside = normed if self.post or len(self.norms) == 1 else self.norms[1](x)
-            x = x + self._dropped(attended + self._fed(beside, mask, layer))
-            return self.norms[0](x) if self.post else x
-        x = x + self._dropped(attended)
-        if self.post:
-            x = self.norms[0](x)
-            return cast("Tensor", self.norms[1](x + self._dropped(self._fed(x, mask, layer))))
-        return x + self._dropped(self._fed(self.norms[1](x), mask, layer))
-
-    def _fed(self, x: Tensor, mask: AttentionMask, layer: int) -> Tensor:
-        return mask.edited("feed-forward", layer, self.feed_forward(x))
-
-    def _dropped(self, x: Tensor) -> Tensor:
-        """What a sub-layer adds."""
-        x = x if self.scale == 1 else x * self.scale
-        return drop(x, self.dropout, self.training) if self.dropout else x
 
 
 class Transformer(nn.Module):
@@ -214,7 +64,8 @@ class Transformer(nn.Module):
         self.kinds = [len(self.windows) - 1 if own else 0 for own in has_window]  # which of them each block has
         self.in_blocks, self.turn = config.score_cap is None, None
         self.unrotated = frozenset(config.unrotated_layers)
-        forgets = all(has_window)
+        forgets = all(own or config.mixer(layer) != "attention" for layer, own in enumerate(has_window))
+        self.is_stateful = config.is_stateful
         self.context = None if forgets and config.is_translation_invariant else config.context
         self.dropout = config.dropout
         self.places: Learned | Sinusoidal | None = None  # added to the vectors of tokens; saved under this name
@@ -251,7 +102,9 @@ class Transformer(nn.Module):
     @property
     def reach(self) -> int | None:
         """As `Encoder.reach`."""
-        return None if self.window is None or len(self.windows) > 1 else self.layers * (self.window - 1) + 1
+        if self.window is None or len(self.windows) > 1 or self.is_stateful:
+            return None
+        return self.layers * (self.window - 1) + 1
 
     @property
     def kept(self) -> int:
@@ -332,7 +185,8 @@ class Transformer(nn.Module):
             else partial(causal_mask, in_blocks=in_blocks and self.in_blocks)
         )
         return positions, [
-            make(length, device, window=window, bias=self.bias, documents=documents) for window in self.windows
+            make(length, device, window=window, bias=self.bias, documents=documents)._replace(starts=starts)
+            for window in self.windows
         ]
 
     def _read_on(
@@ -348,13 +202,14 @@ class Transformer(nn.Module):
                 return self._read_in_parts(x, cache, starts, range(length + 1))
             if cache.longest < self.turn:
                 return self._read_in_parts(x, cache, starts, (0, self.turn - cache.longest, length))
-            cache = self._turned(cache)
         if self.context is not None and cache.longest + length > self.context:
             cache = self._halved(cache)
+        if self._turns(cache.longest + length) and not is_long:
+            cache = self._turned(cache)
         shortest = self.window if len(self.windows) == 1 else None
         cache, columns, first = cache.grown(x, starts, shortest, keep_inputs=self.context is not None)
         positions = columns[None] - (cache.first[:1, None] if first is None else first)
-        masks = [self._mask_read_on(cache, columns, first, window) for window in self.windows]
+        masks = [self._mask_read_on(cache, columns, first, window)._replace(starts=starts) for window in self.windows]
         return self._through(x, positions, masks, cache, is_long=is_long), cache
 
     def _read_in_parts(
@@ -466,18 +321,6 @@ class Transformer(nn.Module):
                 nn.init.zeros_(weight)
             elif config.initialisation == "gpt2":  # the sum over all blocks keeps its variance
                 initialise(weight, "gpt2", scale=1 / math.sqrt(2 * config.layers))
-
-
-def norm_of(config: TransformerConfig, width: int | None = None) -> nn.Module:
-    """A norm with the settings that all norms of a Transformer have. width: None for that of hidden states."""
-    return norm(
-        config.norm,
-        config.width if width is None else width,
-        gain=config.norm_gain,
-        bias=config.biases,
-        epsilon=config.norm_epsilon,
-        gains_above_one=config.gains_above_one,
-    )
 
 
 def scaling_of(config: TransformerConfig) -> Scaling | Yarn | Divisors | None:

@@ -54,6 +54,7 @@ class AttentionMask(NamedTuple):
     block_length: `tensor` is the mask of one block of queries, over the keys of the block before and its own,
     (1, H or 1, block, 2 block); see `attend_in_blocks`.
     weights_out: a list to which attention appends its weights, (B, H, T, S).
+    starts: (B, T), where rows begin anew, for what carries a state from token to token; None for nowhere.
     edit: a function through which the outputs of heads and layers go.
     """
 
@@ -61,6 +62,7 @@ class AttentionMask(NamedTuple):
     causal: bool = False
     block_length: int | None = None
     weights_out: list[Tensor] | None = None
+    starts: Tensor | None = None
     edit: Edit | None = None
 
     def edited(self, part: Part, layer: int, x: Tensor) -> Tensor:
@@ -106,7 +108,8 @@ def attend_fused(
     mask, causal: as in `AttentionMask`. scale: the factor of the dot products; None for 1 / sqrt(d).
     """
     device = query.device.type
-    if torch.is_autocast_enabled(device) and not attends_in_bfloat16(device):
+    # On meta, where shapes alone are computed, torch knows no autocast.
+    if device != "meta" and torch.is_autocast_enabled(device) and not attends_in_bfloat16(device):
         with torch.autocast(device, enabled=False):
             mask = mask.float() if mask is not None and mask.is_floating_point() else mask
             exact = query.float(), key.float(), value.float()

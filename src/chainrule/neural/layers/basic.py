@@ -119,7 +119,7 @@ class _NormFromOne(nn.Module):
 
     def forward(self, x: Float[Tensor, "*shape D"]) -> Float[Tensor, "*shape D"]:
         """The normalised vectors."""
-        return F.rms_norm(x, self.weight.shape, 1 + self.weight, self.epsilon)
+        return F.rms_norm(x, self.weight.shape, eps=self.epsilon) * (1 + self.weight)
 
 
 class FeedForward(nn.Module):

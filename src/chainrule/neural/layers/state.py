@@ -47,6 +47,8 @@ class Cache:
 
     first: (B,), the column where each row begins; below 0 if its first columns were dropped. least: the lowest of
     `first`. even: whether all rows begin at the same column. begin: the first column that the last column attends to.
+    memories: what each layer carries from token to token, beside columns, each tensor with a row for each sequence; the
+    list belongs to this state alone, and its tensors are never changed.
     """
 
     rows: int
@@ -57,10 +59,11 @@ class Cache:
     begin: int = 0
     columns: int = 0
     store: _Store = field(default_factory=lambda: _Store(0, []))
+    memories: list[tuple[Tensor, ...] | None] = field(default_factory=list)
 
     @classmethod
     def empty(cls, rows: int, layers: int, device: torch.device | None = None) -> Self:
-        return cls(rows, layers, torch.zeros(rows, dtype=torch.int64, device=device))
+        return cls(rows, layers, torch.zeros(rows, dtype=torch.int64, device=device), memories=[None] * layers)
 
     @property
     def longest(self) -> int:
@@ -97,7 +100,14 @@ class Cache:
         if window is not None:
             begin = max(begin, cache.columns - window + 1)
         grown = replace(
-            cache, first=first, least=least, even=even, begin=max(begin, 0), columns=store.written, store=store
+            cache,
+            first=first,
+            least=least,
+            even=even,
+            begin=max(begin, 0),
+            columns=store.written,
+            store=store,
+            memories=[*cache.memories],
         )
         return grown, columns, visible_from
 
@@ -133,7 +143,13 @@ class Cache:
             mine[rows, ..., copy.columns - length : copy.columns, :] = other[..., :length, :]
         first = copy.first.index_fill(0, rows, copy.columns - length)
         least, even = _lowest(first, copy.least)
-        return replace(copy, first=first, least=least, even=even, begin=max(least, 0))
+        memories = [
+            own
+            if own is None or other is None
+            else tuple(a.index_copy(0, rows, b) for a, b in zip(own, other, strict=True))
+            for own, other in zip(copy.memories, fresh.memories, strict=True)
+        ]
+        return replace(copy, first=first, least=least, even=even, begin=max(least, 0), memories=memories)
 
     def select(self, rows: Int64[Tensor, " new_rows"]) -> Cache:
         """As `Memory.select`."""
@@ -169,7 +185,11 @@ class Cache:
         shifts = [columns - cache.columns for cache in caches]
         first = torch.cat([cache.first + shift for cache, shift in zip(caches, shifts, strict=True)])
         begin = min(cache.begin + shift for cache, shift in zip(caches, shifts, strict=True))
-        return cls(row_count, layers, first, *_lowest(first, 0), begin, columns, store)
+        memories = [
+            _joined_memories(parts, [cache.rows for cache in caches])
+            for parts in zip(*(cache.memories for cache in caches), strict=True)
+        ]
+        return cls(row_count, layers, first, *_lowest(first, 0), begin, columns, store, memories)
 
     def detach(self) -> Cache:
         """As `Memory.detach`: caches are only used where no gradients are taken."""
@@ -200,12 +220,25 @@ class Cache:
         if rows is not None and not even:
             least, even = _lowest(first, least)
         store = _Store(capacity, layers, copied(self.store.inputs), used)
-        return Cache(row_count, self.layers, first, least, even, self.begin - needed, used, store)
+        memories = self.memories if rows is None else [select(memory, rows) for memory in self.memories]
+        return Cache(row_count, self.layers, first, least, even, self.begin - needed, used, store, memories)
 
     @property
     def _needed(self) -> int:
         """The first column that some row needs."""
         return self.begin if self.store.inputs is None else max(self.least, 0)
+
+
+def _joined_memories(parts: Sequence[tuple[Tensor, ...] | None], rows: Sequence[int]) -> tuple[Tensor, ...] | None:
+    """The memories of some states one after the other; zeros for states that have read nothing."""
+    known = next((part for part in parts if part is not None), None)
+    if known is None:
+        return None
+    filled = [
+        tuple(tensor.new_zeros(count, *tensor.shape[1:]) for tensor in known) if part is None else part
+        for part, count in zip(parts, rows, strict=True)
+    ]
+    return tuple(torch.cat(tensors) for tensors in zip(*filled, strict=True))
 
 
 def _lowest(first: Int64[Tensor, " B"], otherwise: int) -> tuple[int, bool]:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from chainrule.neural.config.language_models import RecurrentConfig
 from chainrule.neural.encoders.bidirectional import BidirectionalRecurrent
-from chainrule.neural.encoders.transformer import Block, norm_of
+from chainrule.neural.encoders.blocks import Block, norm_of
 from chainrule.neural.layers.attention import AttentionMask
 from chainrule.neural.layers.basic import drop
 from chainrule.neural.layers.positions import Relative

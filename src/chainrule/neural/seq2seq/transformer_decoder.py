@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, cast
 import torch
 from torch import Tensor, nn
 
+from chainrule.errors import SettingError
 from chainrule.neural.config.transformer import TransformerConfig
-from chainrule.neural.encoders.transformer import Attention, norm_of
+from chainrule.neural.encoders.blocks import Attention, norm_of
 from chainrule.neural.layers.attention import AttentionMask, cached_mask, causal_mask
 from chainrule.neural.layers.basic import FeedForward, drop
 from chainrule.neural.layers.cross_attention import CrossAttention
@@ -120,6 +121,7 @@ class TransformerDecoder(nn.Module):
         blocks = block_config(config, config.decoder_layers)
         self.width, self.dropout, self.positions = config.width, config.dropout, PositionEncoding(config)
         self.bias = Relative(config.heads) if config.positions == "relative" else None
+        self.places = nn.Embedding(config.learned_positions, config.width) if config.learned_positions else None
         self.blocks = nn.ModuleList(DecoderBlock(config, blocks) for _ in range(config.decoder_layers))
         self.norm = norm_of(blocks) if config.norm_place == "pre" else None
 
@@ -158,6 +160,13 @@ class TransformerDecoder(nn.Module):
         self, x: Tensor, positions: Tensor, mask: AttentionMask, cache: Cache | None, source: Source
     ) -> Tensor:
         x, rotation = self.positions(x, positions)
+        if self.places is not None:
+            if (last := int(positions.max())) >= self.places.num_embeddings:
+                raise SettingError(
+                    f"the decoder has vectors for {self.places.num_embeddings:,} positions, but is to read token "
+                    f"{last + 1:,}; give shorter texts, or a lower max_tokens"
+                )
+            x = x + self.places(positions)
         x = drop(x, self.dropout, self.training)
         if source.weights_out is not None:
             mask = mask._replace(weights_out=source.weights_out.target)

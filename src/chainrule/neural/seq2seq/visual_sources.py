@@ -125,7 +125,7 @@ class VectorInput(nn.Module):
         assert config.source_width is not None
         self.regions = RegionParts(config) if config.reads_regions else None
         width = config.source_width if self.regions is None else self.regions.width
-        self.norm = nn.LayerNorm(width)
+        self.norm = nn.LayerNorm(width) if config.source_norm else nn.Identity()
         self.project = nn.Linear(width, config.width)
         nn.init.xavier_uniform_(self.project.weight)
         nn.init.zeros_(self.project.bias)

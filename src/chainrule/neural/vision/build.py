@@ -20,7 +20,7 @@ from chainrule.neural.vision.body import PictureBody
 from chainrule.neural.vision.convolutions import Convolution, LiteLayers, PlainLayers, hidden_layers, lite_head
 from chainrule.neural.vision.grid_lstm import GridLayers, PixelVectors
 from chainrule.neural.vision.residual import InceptionLayers, ResidualLayers
-from chainrule.neural.vision.vit import Patches, PatchLayers, PatchTransformer
+from chainrule.neural.vision.vit import Patches, PatchLayers, PatchTransformer, PublishedTransformer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,7 +106,8 @@ def _vit(config: ViTLabelling, vocabulary_size: int, unit: str) -> PictureBody:
     frame = config.frame
     size = (frame.height, frame.width)
     patches = Patches(frame.channels, config.patch, size, config.width, placed=config.placed)
-    blocks = PatchTransformer(config.width, config.layers, config.heads, config.dropout)
+    kind = PatchTransformer if config.style == "modern" else PublishedTransformer
+    blocks = kind(config.width, config.layers, config.heads, config.dropout)
     return PictureBody(config, PatchLayers(patches, blocks, config.width), _mean(), config.width)
 
 

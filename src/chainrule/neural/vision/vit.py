@@ -59,10 +59,39 @@ class PatchTransformer(nn.Module):
         return hidden.mT.reshape(maps.shape)
 
 
+class PublishedTransformer(nn.Module):
+    """As Dosovitskiy et al. 2021: a learned vector, x_class in equation 1, stands before those of the patches."""
+
+    def __init__(self, width: int, layers: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        config = MaskedConfig(
+            width=width,
+            layers=layers,
+            heads=heads,
+            dropout=dropout,
+            positions="none",
+            norm="layer",
+            norm_place="pre",
+            norm_gain=True,
+            norm_epsilon=1e-12,
+            biases=True,
+            query_key_norm=False,
+            feed_forward="gelu_exact",
+        )
+        self.first = nn.Parameter(torch.zeros(width))
+        self.blocks = Transformer(config, is_bidirectional=True)
+
+    def forward(self, maps: Float[Tensor, "B D h w"]) -> Float[Tensor, "B D 1 1+h*w"]:
+        """The hidden vectors of the last layer in a line, that of the learned one first."""
+        first = self.first.expand(len(maps), 1, -1)
+        hidden = cast("Tensor", self.blocks(torch.cat((first, maps.flatten(2).mT), 1))[0])
+        return hidden.mT[:, :, None].contiguous()
+
+
 class PatchLayers(nn.Sequential):
     """The layers of a ViT: patches, then blocks."""
 
-    def __init__(self, patches: Patches, blocks: PatchTransformer, width: int) -> None:
+    def __init__(self, patches: Patches, blocks: PatchTransformer | PublishedTransformer, width: int) -> None:
         super().__init__()
         self.add_module("patches", patches)
         self.add_module("blocks", blocks)

@@ -37,6 +37,10 @@ def _write_activation(config: TransformerConfig) -> Json:
     return {"hidden_activation": name, "hidden_act": name}
 
 
+# Heads, and those of keys, of which Gemma 3's files may say nothing.
+_HEADS = (Setting("num_attention_heads", "heads", 8), Setting("num_key_value_heads", "key_value_heads", 4))
+
+
 def _settings(context: int, rope: Rule | None = None) -> tuple[Setting | Rule, ...]:
     """context: where config.json does not say. rope: the rule of positions; None for LLaMA's."""
     rows = [
@@ -104,13 +108,16 @@ GEMMA2 = replace(
     ignored=(*LLAMA.ignored, "cache_implementation"),
 )
 
+_GEMMA3 = _settings(131_072, rotary(base=1e6, local="rope_local_base_freq"))
+
 GEMMA3 = replace(
     GEMMA2,
     model_type="gemma3_text",
     class_name="Gemma3ForCausalLM",
     implied={**GEMMA2.implied, "query_key_norm": True},
     settings=(
-        *_settings(131_072, rotary(base=1e6, local="rope_local_base_freq")),
+        *(row for row in _GEMMA3 if not isinstance(row, Setting) or row.ours not in ("heads", "key_value_heads")),
+        *_HEADS,
         _SCALE,
         layer_types(
             every("sliding_window_pattern", 6), "sliding_window_pattern", "_sliding_window_pattern", keeps=True

@@ -87,7 +87,7 @@ class CompletionAnswer:
         """Raises ApiError."""
         return cls(served, body, await asyncio.to_thread(form_of_request, body, served))
 
-    def __init__(self, served: ServedModel, body: CompletionBody, form: Form | None) -> None:
+    def __init__(self, served: ServedModel, body: CompletionBody, form: Form | None = None) -> None:
         self._served, self._body = served, body
         if body.suffix:
             raise ApiError(400, "suffix: this model does not fill in the middle; leave suffix out", param="suffix")

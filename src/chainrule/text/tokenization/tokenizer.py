@@ -15,7 +15,7 @@ from chainrule.base.threads import map_in_order
 from chainrule.errors import OutputError, SettingError
 from chainrule.protocol import BEGIN, END
 from chainrule.text.corpus.block import LINE_FEED, NEVER_IN_UTF8, byte_array
-from chainrule.text.tokenization.splitters import AS_IT_IS, JOINER, Normaliser, Splitter, splitter_named
+from chainrule.text.tokenization.splitters import AS_IT_IS, JOINER, VISIBLE, Normaliser, Splitter, splitter_named
 from chainrule.text.tokenization.vocabulary import DROPPED, MARKER_TOKENS, Encoded, MarkerError, Markers, Vocabulary
 
 if TYPE_CHECKING:
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from chainrule.text.corpus.block import Block
     from chainrule.text.corpus.corpus import Source
     from chainrule.text.tokenization.detokenizer import Alignment
+
+
+_VISIBLE = str.maketrans(VISIBLE)
 
 
 class Tokenizer:
@@ -124,8 +127,10 @@ class Tokenizer:
         if self.splitter.definition is None or token in MARKER_TOKENS:
             return token
         added = self.restore(f"x {token}\n".encode()).decode("utf-8", "replace")[1:].removesuffix("\n")
-        if not added.strip() or "\ufffd" in added:
+        if "\ufffd" in added:
             return token
+        if not added.strip():
+            return added.translate(_VISIBLE)
         return added[1:] if added.startswith(" ") else JOINER + added
 
     def restore(self, tokens: bytes) -> bytes:

@@ -1,0 +1,183 @@
+"""What stands in the place of attention in some blocks, and carries a state from token to token.
+
+short convolution   y = W (C * conv(B * x)),  (B, C, x) = V u                              LFM2, Liquid AI 2025
+selective state     h = exp(dt A) h + dt B x;  y = C h + D x                               Mamba, Gu and Dao 2023
+gated delta rule    S = exp(g) S;  S = S + k (b (v - k S))';  y = q S                      Yang et al. 2024
+
+Each reads a text token by token; its memory holds what the last tokens left. Legend: B rows, T time, D width, I inner
+width, N width of the state, k kernel, H heads, d width of their values.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor, nn
+
+from chainrule.neural.layers.matrix_products import linear
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float
+
+    from chainrule.neural.config import TransformerConfig
+
+    Memory = tuple[Tensor, ...]
+
+
+class Recurrence(Protocol):
+    """One of them, as an nn.Module."""
+
+    def __call__(
+        self, x: Float[Tensor, "B T D"], starts: Bool[Tensor, "B T"] | None, memory: Memory | None
+    ) -> tuple[Float[Tensor, "B T D"], Memory]:
+        """What the block adds, and the memory after the last token.
+
+        starts: True where a row begins anew. memory: of the tokens before these; None for none.
+        """
+
+
+class CausalConvolution(nn.Module):
+    """Each number of a vector is a weighted sum of its last k values (Fukushima 1980), never across a start."""
+
+    def __init__(self, width: int, kernel: int, *, bias: bool) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(width, 1, kernel))
+        self.bias = nn.Parameter(torch.zeros(width)) if bias else None
+        nn.init.uniform_(self.weight, -(kernel**-0.5), kernel**-0.5)
+
+    def forward(
+        self, x: Float[Tensor, "B T I"], starts: Bool[Tensor, "B T"] | None, memory: Float[Tensor, "B k-1 I"] | None
+    ) -> tuple[Float[Tensor, "B T I"], Float[Tensor, "B k-1 I"]]:
+        """The sums, and the last k - 1 vectors, without those before the last start."""
+        length, lags = x.shape[1], self.weight.shape[2] - 1
+        before = x.new_zeros(len(x), lags, x.shape[2]) if memory is None else memory
+        padded = torch.cat((before, x), 1)
+        kernel = self.weight[:, 0].to(x.dtype)  # (I, k)
+        ages = None if starts is None else _ages(starts)
+        out = torch.zeros_like(x)
+        for lag in range(lags + 1):
+            past = padded[:, lags - lag : lags - lag + length]
+            if ages is not None and lag:
+                past = past * (ages >= lag)[..., None]
+            out = out + past * kernel[:, lags - lag]
+        out = out if self.bias is None else out + self.bias
+        kept = padded[:, length:]
+        if ages is not None:
+            kept = kept * (ages[:, -1:] >= torch.arange(lags - 1, -1, -1, device=x.device))[..., None]
+        return out, kept
+
+
+def _ages(starts: Bool[Tensor, "B T"]) -> Tensor:
+    """How many tokens each is after the last start; a large number where there is none."""
+    columns = torch.arange(starts.shape[1], device=starts.device)
+    return columns - torch.where(starts, columns, -(1 << 30)).cummax(1).values
+
+
+class ShortConvolution(nn.Module):
+    """LFM2's: a convolution between two gates."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        width, bias = config.width, config.recurrence_biases
+        self.into = nn.Linear(width, 3 * width, bias=bias)
+        self.convolution = CausalConvolution(width, config.recurrence_kernel, bias=bias)
+        self.out = nn.Linear(width, width, bias=bias)
+
+    def forward(self, x: Tensor, starts: Tensor | None, memory: Memory | None) -> tuple[Tensor, Memory]:
+        """As `Recurrence`."""
+        before, after, x = linear(x, self.into).chunk(3, -1)
+        mixed, kept = self.convolution(before * x, starts, None if memory is None else memory[0])
+        return linear(after * mixed, self.out), (kept,)
+
+
+class SelectiveState(nn.Module):
+    """Mamba's: a state whose decay, input and output depend on the token (section 3.2)."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        inner, self.states, self.rank = config.recurrence_width, config.state_width, config.step_rank
+        self.into = nn.Linear(config.width, 2 * inner, bias=config.recurrence_biases)
+        self.convolution = CausalConvolution(inner, config.recurrence_kernel, bias=config.kernel_bias)
+        self.selection = nn.Linear(inner, self.rank + 2 * self.states, bias=False)
+        self.step = nn.Linear(self.rank, inner)
+        decays = torch.arange(1.0, self.states + 1).log().expand(1, inner, -1)
+        self.log_decay = nn.Parameter(decays.clone())  # three dimensions, as no matrix
+        self.skip = nn.Parameter(torch.ones(inner))
+        self.out = nn.Linear(inner, config.width, bias=config.recurrence_biases)
+
+    def forward(self, x: Tensor, starts: Tensor | None, memory: Memory | None) -> tuple[Tensor, Memory]:
+        """As `Recurrence`."""
+        x, gate = linear(x, self.into).chunk(2, -1)  # (B, T, I)
+        x, kept = self.convolution(x, starts, None if memory is None else memory[0])
+        x = F.silu(x.float())
+        step, read, write = (
+            linear(x, self.selection).float().split_with_sizes((self.rank, self.states, self.states), -1)
+        )
+        step = F.softplus(linear(step, self.step).float())  # (B, T, I)
+        decay = torch.exp(-self.log_decay.exp() * step[..., None])  # (B, T, I, N)
+        added = (step * x)[..., None] * read[:, :, None]
+        state = added.new_zeros(added[:, 0].shape) if memory is None else memory[1]
+        outputs = []
+        for place in range(x.shape[1]):
+            if starts is not None:
+                state = state * ~starts[:, place, None, None]
+            state = decay[:, place] * state + added[:, place]
+            outputs.append((state * write[:, place, None]).sum(-1))
+        y = torch.stack(outputs, 1) + x * self.skip
+        return linear(y * F.silu(gate), self.out), (kept, state)
+
+
+class GatedDelta(nn.Module):
+    """Qwen 3.5's: a matrix from keys to values for each head, which forgets, and is corrected by each token."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.heads, self.key_heads = config.recurrence_heads, config.recurrence_key_heads
+        self.key_width = config.state_width
+        self.keys, self.values = self.key_heads * self.key_width, config.recurrence_width
+        self.into = nn.Linear(config.width, 2 * self.keys + self.values, bias=False)
+        self.gate = nn.Linear(config.width, self.values, bias=False)
+        self.strength = nn.Linear(config.width, self.heads, bias=False)
+        self.decay = nn.Linear(config.width, self.heads, bias=False)
+        self.convolution = CausalConvolution(2 * self.keys + self.values, config.recurrence_kernel, bias=False)
+        self.decay_bias, self.log_decay = nn.Parameter(torch.ones(self.heads)), nn.Parameter(torch.zeros(self.heads))
+        self.gain, self.epsilon = nn.Parameter(torch.ones(self.values // self.heads)), config.norm_epsilon
+        self.out = nn.Linear(self.values, config.width, bias=False)
+
+    def forward(self, x: Tensor, starts: Tensor | None, memory: Memory | None) -> tuple[Tensor, Memory]:
+        """As `Recurrence`."""
+        rows, length = x.shape[:2]
+        mixed, kept = self.convolution(linear(x, self.into), starts, None if memory is None else memory[0])
+        query, key, value = F.silu(mixed.float()).split_with_sizes((self.keys, self.keys, self.values), -1)
+        query, key = (_unit(part.reshape(rows, length, -1, self.key_width)) for part in (query, key))
+        repeats = self.heads // self.key_heads
+        query, key = (part.repeat_interleave(repeats, 2) for part in (query * self.key_width**-0.5, key))
+        value = value.reshape(rows, length, self.heads, -1)  # (B, T, H, d)
+        strength = linear(x, self.strength).float().sigmoid()
+        decay = torch.exp(
+            -self.log_decay.exp() * F.softplus(linear(x, self.decay).float() + self.decay_bias)
+        )  # (B, T, H)
+        state = value.new_zeros(rows, self.heads, self.key_width, value.shape[3]) if memory is None else memory[1]
+        outputs = []
+        for place in range(length):
+            if starts is not None:
+                state = state * ~starts[:, place, None, None, None]
+            state = state * decay[:, place, :, None, None]
+            own = key[:, place, :, :, None]  # (B, H, N, 1)
+            correction = (value[:, place] - (state * own).sum(2)) * strength[:, place, :, None]
+            state = state + own * correction[:, :, None]
+            outputs.append((state * query[:, place, :, :, None]).sum(2))
+        heads = F.rms_norm(torch.stack(outputs, 1), self.gain.shape, self.gain, self.epsilon)
+        gate = linear(x, self.gate).reshape(heads.shape)
+        return linear((heads * F.silu(gate)).flatten(2), self.out), (kept, state)
+
+
+def _unit(x: Tensor) -> Tensor:
+    return x * torch.rsqrt(x.square().sum(-1, keepdim=True) + 1e-6)
+
+
+def recurrence(config: TransformerConfig, kind: str) -> nn.Module:
+    """The one of a block. kind: as in the setting `mixers`."""
+    return {"convolution": ShortConvolution, "mamba": SelectiveState, "delta": GatedDelta}[kind](config)
