@@ -34,7 +34,7 @@ def shape(chance: Random, name: str) -> UInt8[ndarray, "row column channel"]:
     return picture.astype(np.uint8)
 
 
-_NOISE = 40  # the most by which a pixel of a harder picture is lighter or darker
+_NOISE = 20  # the most by which a pixel of a harder picture is lighter or darker
 _CONTRAST_OF_OVERLAPS = 120
 
 
@@ -44,14 +44,14 @@ def hard_shape(chance: Random, name: str) -> UInt8[ndarray, "row column channel"
     large = 9 + chance.below(4)
     x, y = (large + chance.below(SIDE - 2 * large) for _ in range(2))
     half = 5 + chance.below(3)
-    front = tuple(min(SIDE - half - 1, max(half, place + chance.below(13) - 6)) for place in (x, y))
+    right, down = (min(SIDE - half - 1, max(half, place + chance.below(13) - 6)) for place in (x, y))
     ground, behind, colour = (_colour(chance) for _ in range(3))
     while np.abs(ground - behind).sum() < _CONTRAST_OF_OVERLAPS:
         behind = _colour(chance)
     while min(np.abs(ground - colour).sum(), np.abs(behind - colour).sum()) < _CONTRAST_OF_OVERLAPS:
         colour = _colour(chance)
     picture = np.where(coverage(other, x, y, large)[:, :, None], behind, ground)
-    picture = np.where(coverage(name, *front, half)[:, :, None], colour, picture)
+    picture = np.where(coverage(name, right, down, half)[:, :, None], colour, picture)
     noise = np.array([chance.below(2 * _NOISE + 1) - _NOISE for _ in range(SIDE * SIDE)])
     return (picture + noise.reshape(SIDE, SIDE, 1)).clip(0, 255).astype(np.uint8)
 

@@ -72,7 +72,7 @@ def pretraining(
     training = TrainingConfig(steps=steps, batch=32, seed=seed, compile="no")
     texts = Lines([example.text for example in rest])
     model = train(texts, config, tokenizer="whitespace", training=training, progress=False)
-    lines = []
+    lines: list[Line] = []
     for start, is_fresh in (("random weights", True), ("pre-trained", False)):
         shares = []
         for i, count in enumerate(labels):
