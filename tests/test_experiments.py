@@ -25,7 +25,7 @@ from chainrule.experiments.attention import attention, bottleneck, draw_reflexiv
 from chainrule.experiments.attention_weights import dilution, lookups, projections, softmax, weights_of
 from chainrule.experiments.capacity import READERS, draw_expression, draw_opinion, nesting, nonlinearity, places
 from chainrule.experiments.context import AGREEING, agreement, draw_document, draw_sentence, shots
-from chainrule.experiments.cost import KINDS, cost, growth_of, paths, sequential_steps
+from chainrule.experiments.cost import KINDS, cost, growth_of, paths, sequential_steps, throughput
 from chainrule.experiments.cost import WIRINGS as KINDS_OF_PATHS
 from chainrule.experiments.data import balance, fit_power_law, mean_reciprocal_rank, retrieval, scaling, unseen_share
 from chainrule.experiments.findings import Findings
@@ -54,7 +54,7 @@ from chainrule.experiments.recurrence import (
 from chainrule.experiments.run import enlarge, factor_for, function_of, times_steps
 from chainrule.experiments.small_models import accuracy as reversal_accuracy
 from chainrule.experiments.small_models import backwards, draw_sources
-from chainrule.experiments.training import draw_review, forcing, pretraining
+from chainrule.experiments.training import draw_review, forcing, pretraining, race
 from chainrule.neural.build import build
 from chainrule.neural.config import FeedforwardConfig, RecurrentConfig, TransformerConfig
 from chainrule.ngram.config import NGramConfig
@@ -434,6 +434,34 @@ def test_texts_without_labels_are_worth_more_than_a_few_with() -> None:
         for opinion in text.split(" was ")[1].split(" and "):
             is_good = opinion.removeprefix("not ").startswith("good") != opinion.startswith("not ")
             assert is_good == (label == "good")
+
+
+def test_a_transformer_learns_more_from_a_token() -> None:
+    """Half of each line repeats the other half, which attention finds in few steps."""
+    rng = np.random.default_rng(1)
+    lines = [" ".join(2 * ["".join("abcdefghij"[i] for i in rng.integers(10, size=5))]) for _ in range(2000)]
+    compared = {
+        "LSTM": RecurrentConfig(layers=1, width=40, context=128),
+        "Transformer": TransformerConfig(layers=2, heads=2, width=32, context=128),
+    }
+    findings = race(lines=lines, compared=compared, steps=(5, 90))
+    lstm, transformer = (line.y for line in findings.lines)
+    assert transformer[1] < lstm[1]
+    assert lstm[1] < lstm[0]
+    assert list(findings.lines[0].x) == [5 * 128 * 16, 90 * 128 * 16]
+    assert re.search(r"Transformer: [\d,]+ parameters; \d\.\d\d nats after \d+ s, ", findings.says[1])
+
+
+def test_throughput_measures_reading_and_writing() -> None:
+    findings = throughput(lengths=(4, 8), width=16, tokens=16, seconds=0.0)
+    assert [line.label for line in findings.lines] == [
+        "LSTM, read",
+        "LSTM, written",
+        "Transformer, read",
+        "Transformer, written",
+    ]
+    assert all(speed > 0 for line in findings.lines for speed in line.y)
+    assert "8 steps one after the other" in findings.finding
 
 
 def test_forcing_is_compared() -> None:

@@ -34,24 +34,20 @@ def shape(chance: Random, name: str) -> UInt8[ndarray, "row column channel"]:
     return picture.astype(np.uint8)
 
 
-_NOISE = 40  # the most by which a pixel of a harder picture is lighter or darker
-_CONTRAST_OF_OVERLAPS = 120
+_SHADES = (20, 90, 180)  # the darkest of the ground, the shape behind and the one in front
+_NOISE = 20  # the most by which a pixel of a harder picture is lighter or darker
 
 
 def hard_shape(chance: Random, name: str) -> UInt8[ndarray, "row column channel"]:
-    """A picture of a shape in front of a larger one of another kind, in noise."""
+    """A picture of a shape in front of a larger, darker one of another kind, in noise."""
     other = chance.choice([shape for shape in SHAPES if shape != name])
-    large = 9 + chance.below(4)
+    large = 10 + chance.below(4)
     x, y = (large + chance.below(SIDE - 2 * large) for _ in range(2))
-    half = 5 + chance.below(3)
-    front = tuple(min(SIDE - half - 1, max(half, place + chance.below(13) - 6)) for place in (x, y))
-    ground, behind, colour = (_colour(chance) for _ in range(3))
-    while np.abs(ground - behind).sum() < _CONTRAST_OF_OVERLAPS:
-        behind = _colour(chance)
-    while min(np.abs(ground - colour).sum(), np.abs(behind - colour).sum()) < _CONTRAST_OF_OVERLAPS:
-        colour = _colour(chance)
+    half = 6 + chance.below(3)
+    right, down = (min(SIDE - half - 1, max(half, place + chance.below(13) - 6)) for place in (x, y))
+    ground, behind, colour = (np.array([low + chance.below(60) for _ in range(3)]) for low in _SHADES)
     picture = np.where(coverage(other, x, y, large)[:, :, None], behind, ground)
-    picture = np.where(coverage(name, *front, half)[:, :, None], colour, picture)
+    picture = np.where(coverage(name, right, down, half)[:, :, None], colour, picture)
     noise = np.array([chance.below(2 * _NOISE + 1) - _NOISE for _ in range(SIDE * SIDE)])
     return (picture + noise.reshape(SIDE, SIDE, 1)).clip(0, 255).astype(np.uint8)
 

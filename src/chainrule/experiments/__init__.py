@@ -31,7 +31,9 @@ Name = Literal[
     "places",
     "nesting",
     "pretraining",
+    "race",
     "forcing",
+    "throughput",
     "extrapolation",
     "scaling",
 ]
@@ -61,7 +63,9 @@ HOMES: dict[Name, str] = {
     "places": "capacity",
     "nesting": "capacity",
     "pretraining": "training",
+    "race": "training",
     "forcing": "training",
+    "throughput": "cost",
     "extrapolation": "positions",
     "scaling": "data",
 }

@@ -1,4 +1,5 @@
-"""The experiments cost (a layer's time by length and width) and paths (sequential steps, distance to the first token).
+"""The experiments cost (a layer's time by length and width), throughput (tokens a second of whole networks, by length)
+and paths (sequential steps, distance to the first token).
 
 Cost: how the time of one layer grows with the text's length, n, and the width, d (Vaswani et al. 2017, table 1).
 Attention is measured without the projections around it, which cost n d^2 as well.
@@ -7,6 +8,9 @@ Attention is measured without the projections around it, which cost n d^2 as wel
     attention in a window     r n d      r: the window
     recurrence                n d^2
     convolution               k n d^2    k: the kernel
+
+Throughput: an LSTM reads a text word by word, also where it is known, as in training; a Transformer reads all of it at
+once. Where texts are written, both go word by word, and the Transformer looks back at all words before.
 
 Paths: how many steps must follow one another in a layer, and how far the first token is from the last prediction. Both
 are counted on the graph of what reads what, not taken from a formula (Vaswani et al. 2017, table 1). A node is a
@@ -23,6 +27,7 @@ from __future__ import annotations
 
 import math
 import time
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -32,14 +37,20 @@ import torch
 from chainrule.base.progress import Progress, silent
 from chainrule.drawing.plots import Axis, Line
 from chainrule.experiments.findings import Findings, in_turn
-from chainrule.neural.config import ConvolutionConfig
+from chainrule.experiments.small_models import FIRST_WORD
+from chainrule.neural.build import build
+from chainrule.neural.config import ConvolutionConfig, RecurrentConfig, TransformerConfig
 from chainrule.neural.encoders.convolution import Layer
+from chainrule.neural.language_model import NeuralModel
 from chainrule.neural.layers.attention import attend, causal_mask
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from torch import Tensor
+
+    from chainrule.neural.language_model import Reading
+    from chainrule.neural.network import Network
 
     Run = Callable[[Tensor], object]
 
@@ -131,6 +142,90 @@ KINDS = {
     "recurrence": Kind(_recurrence, "n d²", (1, 2)),
     f"convolution of {_KERNEL}": Kind(_convolution, "k n d²", (1, 2)),
 }
+
+_WRITTEN = 16  # tokens after a text, in each measurement
+
+
+def throughput(
+    *,
+    seed: int = 0,
+    progress: Progress = silent,
+    lengths: Sequence[int] = (32, 128, 512, 2048),
+    width: int = 128,
+    tokens: int = 2048,
+    seconds: float = 0.5,
+) -> Findings:
+    """Tokens a second by the length of texts, read in training and written, of two networks of the same width.
+
+    tokens: of a training step, in one or more texts. seconds: of processor time, the least of a measurement; the
+    fastest of its repetitions counts.
+    """
+    rng = np.random.default_rng(seed)
+    configs = {
+        "LSTM": RecurrentConfig(layers=2, width=width, context=max(lengths), dropout=0.0),
+        "Transformer": TransformerConfig(layers=2, heads=4, width=width, context=2 * max(lengths)),
+    }
+    lines = []
+    for label, config in in_turn("throughput", configs, progress):
+        network = build(config, _VOCABULARY)
+        model = NeuralModel(network)
+        for what in ("read", "written"):
+            speeds = []
+            for length in lengths:
+                rows = rng.integers(FIRST_WORD, _VOCABULARY, (max(1, tokens // length), length))
+                if what == "read":
+                    ids = torch.from_numpy(rows)
+                    run, count = partial(_train_once, network, ids), ids.numel()
+                else:
+                    run, count = partial(_write, model, model.start([rows[0].astype(np.int32)])), _WRITTEN
+                speeds.append(count / processor_seconds(run, seconds))
+            lines.append(Line(label=f"{label}, {what}", x=list(lengths), y=speeds))
+    read, _, at_once, written = (line.y for line in lines)
+    return Findings(
+        title=f"Tokens a second of processor time, width {width}",
+        x=Axis(label="tokens of a text", log=True),
+        y=Axis(label="tokens a second", log=True),
+        lines=lines,
+        finding=(
+            f"In training, texts of {lengths[0]} to {lengths[-1]:,} tokens are read at {read[0]:,.0f} to "
+            f"{read[-1]:,.0f} tokens a second by the LSTM, {lengths[-1]:,} steps one after the other, and at "
+            f"{at_once[0]:,.0f} to {at_once[-1]:,.0f} by the Transformer, in one step a layer; after {lengths[-1]:,} "
+            f"tokens, the Transformer writes at {written[-1] / written[0]:.0%} of its speed after {lengths[0]}."
+        ),
+        says=["processor time of all threads; next to other programs these speeds are noise"],
+    )
+
+
+_VOCABULARY = 256
+
+
+def _train_once(network: Network, ids: Tensor) -> None:
+    """A training step without an optimiser: the gradients of the loss."""
+    network.train()
+    network.zero_grad()
+    hidden, _ = network(ids)
+    (-network.output.log_probs(hidden).mean()).backward()  # type: ignore[no-untyped-call]
+    network.eval()
+
+
+def _write(model: NeuralModel, state: Reading) -> None:
+    """Some tokens after a text."""
+    for _ in range(_WRITTEN):
+        state = model.advance(state, np.array([FIRST_WORD], np.int32))
+        model.next_log_probs(state)
+
+
+def processor_seconds(run: Callable[[], object], seconds: float) -> float:
+    """The processor time of the fastest of several runs."""
+    run()
+    best, spent = math.inf, 0.0
+    while spent < seconds or math.isinf(best):
+        start = time.process_time()
+        run()
+        best = min(best, time.process_time() - start)
+        spent += time.process_time() - start
+    return best
+
 
 _PATH_WINDOW, _PATH_KERNEL = 8, 3
 

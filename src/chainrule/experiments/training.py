@@ -1,9 +1,12 @@
-"""The experiments pretraining and forcing: what a network learns from texts without labels, and from its own guesses.
+"""The experiments pretraining, race and forcing: texts without labels, an LSTM and a Transformer, and own guesses.
 
 Pretraining: reviews have opinions in two hundred words, and few of them are labelled, so that most words of a test
 review were never seen with a label. The same network starts from random weights, or from what it learned by predicting
 the words of reviews without labels: `and` joins opinions that agree (Hatzivassiloglou and McKeown 1997), so that to
 predict words is to know which of them mean alike.
+
+Race: an LSTM and a Transformer of about the same size read characters of the built-in text. A step of the Transformer
+is worth more and takes longer; so it is ahead by tokens first, and by processor time later.
 
 Forcing: what a decoder reads while it is trained, the right letters before (teacher), its own guesses (student), or
 more and more of these (scheduled sampling, Bengio et al. 2015). It then writes letters backwards, and reads its own.
@@ -11,11 +14,13 @@ more and more of these (scheduled sampling, Bengio et al. 2015). It then writes 
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 
+from chainrule.api.tokenizers import tokenize_source
 from chainrule.api.training.classifier import finetune
 from chainrule.api.training.train import train
 from chainrule.base.progress import Progress, silent
@@ -24,13 +29,17 @@ from chainrule.drawing.plots import Axis, Line
 from chainrule.experiments.findings import Findings, in_turn, share_of
 from chainrule.experiments.small_models import SMALL as WRITER
 from chainrule.experiments.small_models import accuracy, draw_sources, train_on_reversal
-from chainrule.neural.config import RecurrentConfig
+from chainrule.neural.config import RecurrentConfig, TransformerConfig
+from chainrule.neural.language_model import NeuralModel
 from chainrule.text.corpus.corpus import Lines
+from chainrule.text.corpus.sample import sample_lines
 from chainrule.text.labelled import Labelled
 from chainrule.training.config import FineTuningConfig, Forcing, TrainingConfig
+from chainrule.training.job import StreamOptions
+from chainrule.training.run import train_network
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.config.seq2seq import Seq2SeqConfig
@@ -63,7 +72,7 @@ def pretraining(
     training = TrainingConfig(steps=steps, batch=32, seed=seed, compile="no")
     texts = Lines([example.text for example in rest])
     model = train(texts, config, tokenizer="whitespace", training=training, progress=False)
-    lines = []
+    lines: list[Line] = []
     for start, is_fresh in (("random weights", True), ("pre-trained", False)):
         shares = []
         for i, count in enumerate(labels):
@@ -85,6 +94,62 @@ def pretraining(
             f"With {labels[at]} labels, {share_of(fresh.y[at], tested)} of the test reviews are right from random "
             f"weights, and {share_of(pretrained.y[at], tested)} after {len(rest):,} reviews without labels."
         ),
+    )
+
+
+_CONTEXT, _BATCH = 128, 16
+_HELD_OUT = 0.05  # the share of the text that is predicted
+RACERS: dict[str, NetworkConfig] = {
+    "LSTM": RecurrentConfig(layers=1, width=192, context=_CONTEXT),
+    "Transformer": TransformerConfig(layers=2, heads=4, width=128, context=_CONTEXT),
+}
+
+
+def race(
+    *,
+    seed: int = 0,
+    progress: Progress = silent,
+    lines: Sequence[str] | None = None,
+    compared: Mapping[str, NetworkConfig] = RACERS,
+    steps: Sequence[int] = (50, 150, 450),
+) -> Findings:
+    """The held-out loss of a character by training tokens, with a line for each network, and its processor time.
+
+    lines: a text; by default the built-in one. Raises TextError.
+    """
+    tokenizer, stream, _ = tokenize_source(Lines(lines or sample_lines(progress)), "character", progress=silent)
+    cut = int((1 - _HELD_OUT) * len(stream))
+    heldout = [stream[i : i + _CONTEXT] for i in range(cut, len(stream) - _CONTEXT, 8 * _CONTEXT)][:150]
+    curves, says, seconds = [], [], {}
+    for label, config in in_turn("race", compared, progress):
+        losses, spent = [], []
+        for count in steps:
+            training = TrainingConfig(steps=count, batch=_BATCH, seed=seed, compile="no")
+            began = time.process_time()
+            network, _ = train_network(
+                stream[:cut], tokenizer.vocabulary_size, config, StreamOptions(training=training)
+            )
+            spent.append(time.process_time() - began)
+            losses.append(-float(np.concatenate(NeuralModel(network).score(heldout, end=False)).mean()))
+        seconds[label] = spent
+        curves.append(Line(label=label, x=[float(count * _CONTEXT * _BATCH) for count in steps], y=losses))
+        says.append(
+            f"{label}: {sum(weight.numel() for weight in network.parameters()):,} parameters; "
+            + ", ".join(f"{loss:.2f} nats after {taken:.0f} s" for loss, taken in zip(losses, spent, strict=True))
+            + " of processor time"
+        )
+    first, other = curves
+    return Findings(
+        title="The loss of a character by training",
+        x=Axis(label="training tokens", log=True),
+        y=Axis(label="loss of a character, nats", log=True),
+        lines=curves,
+        finding=(
+            f"After {first.x[-1]:,.0f} tokens the {other.label} has {other.y[-1]:.2f} nats, the {first.label} "
+            f"{first.y[-1]:.2f}; a step of the {other.label} takes "
+            f"{seconds[other.label][-1] / seconds[first.label][-1]:.1f} times as long."
+        ),
+        says=says,
     )
 
 

@@ -6,8 +6,9 @@ The decoder attends to the vectors of all patches, and to the one before them th
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from chainrule.storage.hugging_face import read_json
 if TYPE_CHECKING:
     from numpy import ndarray
 
+    from chainrule.neural.config.transformer import FeedForward
     from chainrule.storage.hugging_face import Checkpoint
     from chainrule.text.tokenization.tokenizer import Tokenizer
 
@@ -63,9 +65,9 @@ def import_captioner(checkpoint: Checkpoint) -> ImportedCaptioner:
     encoder, decoder = (checkpoint.config.get(side) for side in ("encoder", "decoder"))
     if not isinstance(encoder, dict) or not isinstance(decoder, dict):
         raise ModelFormatError(f"{location}: lacks encoder or decoder; expected the settings of a ViT and of GPT-2")
-    for side, config, fixed in (("encoder", encoder, _FIXED_ENCODER), ("decoder", decoder, _FIXED_DECODER)):
+    for side, own, fixed in (("encoder", encoder, _FIXED_ENCODER), ("decoder", decoder, _FIXED_DECODER)):
         for name, value in fixed.items():
-            if (found := config.get(name, value)) != value:
+            if (found := own.get(name, value)) != value:
                 raise ModelFormatError(f"{location}: {name} of the {side} is {found!r}; expected {value!r}")
     try:
         pictures = _vit(encoder, _preprocessing(Path(checkpoint.location)))
@@ -80,7 +82,7 @@ def import_captioner(checkpoint: Checkpoint) -> ImportedCaptioner:
     top |= {name: value for name, value in checkpoint.config.items() if value is not None}
     sides = open_sides(checkpoint._replace(config=top), len(words), len(words))
     numbering = sides.target_numbering
-    config = CaptionConfig(**{**_values(config), **numbering.settings()})
+    config = replace(config, **numbering.settings())
     arrays = {**_picture_arrays(theirs, pictures), **_text_arrays(theirs, config)}
     output = theirs.take("decoder.lm_head.weight") if "decoder.lm_head.weight" in theirs else words
     if not np.array_equal(output, words):
@@ -91,10 +93,6 @@ def import_captioner(checkpoint: Checkpoint) -> ImportedCaptioner:
     theirs.check_empty()
     record = record_of(checkpoint, arrays, [], sides.warnings, {"tokens": numbering._asdict()})
     return ImportedCaptioner(settings_of(config), labelling_settings(pictures), arrays, sides.target, record)
-
-
-def _values(config: CaptionConfig) -> Json:
-    return {name: getattr(config, name) for name in config.__dataclass_fields__}
 
 
 def _preprocessing(folder: Path) -> Json:
@@ -137,7 +135,7 @@ def _gpt2(config: Json, pictures: ViTLabelling) -> CaptionConfig:
         width=config["n_embd"],
         heads=config["n_head"],
         feed_forward_width=config.get("n_inner"),
-        feed_forward=ACTIVATIONS[config.get("activation_function", "gelu_new")],
+        feed_forward=cast("FeedForward", ACTIVATIONS[config.get("activation_function", "gelu_new")]),
         norm_epsilon=config.get("layer_norm_epsilon", 1e-5),
         style="vaswani",
         norm_place="pre",

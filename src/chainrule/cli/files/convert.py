@@ -188,8 +188,10 @@ def verify(
     if distribution:
         _verify_distribution(model, text, contexts, seed, server, json=json)
         return
-    if server.url is not None or model is None:
-        raise CycloptsError(msg="A model folder is missing. --url is for --distribution.")
+    if server.url is not None:
+        raise CycloptsError(msg="--url needs --distribution.")
+    if model is None:
+        raise CycloptsError(msg="MODEL is missing.")
     from chainrule.api.opening import verify as check_folder
     from chainrule.storage.model_folder import CARD
 

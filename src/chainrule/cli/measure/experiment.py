@@ -47,6 +47,7 @@ def experiment(
     order: which networks notice that words were shuffled.
     paths: sequential steps and longest paths, counted on the graph.
     cost: the time of one layer, by length and width.
+    throughput: tokens a second, read and written, by length.
     positions: perplexity beyond the trained length, by position encoding.
     bottleneck: one vector for a source of any length, or attention.
     attention: scores and ways of attending, on one task.
@@ -59,6 +60,7 @@ def experiment(
     places: opinions trained at one place, and asked for at another.
     nesting: the values of nested expressions, beyond the trained depth.
     pretraining: few labels, from random weights and from pre-trained ones.
+    race: an LSTM and a Transformer, by training tokens and by time.
     forcing: a decoder that reads the right words in training, or its own.
     extrapolation: the loss of a position, by how often it was trained.
     scaling: the loss by size and training tokens, with a power law.
