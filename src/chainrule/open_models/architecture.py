@@ -159,7 +159,7 @@ GATED = {
 }
 
 
-def _split_heads(array: ndarray, config: TransformerConfig) -> list[ndarray]:
+def _split_heads(array: ndarray, config: TransformerConfig | Seq2SeqConfig) -> list[ndarray]:
     """Splits (H + 2K) d rows into those of queries, keys and values."""
     width = config.width_of_heads
     borders = np.cumsum([0, config.heads * width, config.key_heads * width, config.key_heads * width])

@@ -15,7 +15,7 @@ from chainrule.base.bfloat16 import BFLOAT16, widen
 from chainrule.errors import SettingError
 from chainrule.open_models.architectures import ARCHITECTURES
 from chainrule.open_models.architectures.bert import BERT_WITH_PAIRS
-from chainrule.open_models.mapping import differences, read_settings, write_settings
+from chainrule.open_models.mapping import differences, layers_of, read_settings, write_settings
 from chainrule.open_models.sentence_encoders import without_output
 from chainrule.open_models.vocabulary import TokenIdMap
 from chainrule.protocol import BEGIN, END, UNKNOWN
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.neural.config import NetworkConfig
+    from chainrule.neural.config.seq2seq import Seq2SeqConfig
     from chainrule.open_models.architecture import Architecture
     from chainrule.text.tokenization.tokenizer import Tokenizer
 
@@ -114,6 +115,26 @@ def export_model(config: NetworkConfig, arrays: Mapping[str, ndarray], tokenizer
     return Exported(files, tensors)
 
 
+def export_pair(config: Seq2SeqConfig, arrays: Mapping[str, ndarray], target: Tokenizer, record: Json) -> Exported:
+    """A seq2seq model that was opened from a folder with a tokenizer.json, as such a folder; its config.json is that
+    with which it came.
+
+    target: the tokenizer of both sides. Raises SettingError for models trained here, and for Marian, whose tokenizers
+    are files of SentencePiece.
+    """
+    origin = record.get("hugging_face")
+    if origin is None or origin["config"].get("model_type") == "marian" or not isinstance(target.splitter, Subword):
+        raise SettingError(
+            "only a seq2seq model that was opened from a folder with a tokenizer.json can be written for transformers; "
+            "leave out to='hugging-face' for a folder of ours"
+        )
+    architecture, tokens = ARCHITECTURES[origin["config"]["model_type"]], _tokens_of(origin, target.splitter)
+    files = {CONFIG: _json_bytes(origin["config"]), **tokens.files}
+    if origin["generation_config"]:
+        files[hugging_face.GENERATION_CONFIG] = _json_bytes(origin["generation_config"])
+    return Exported(files, _tensors(architecture, config, arrays, tokens.ours))
+
+
 def _architecture_of(config: NetworkConfig, origin: Json | None) -> Architecture:
     """The architecture to export a network as: if possible, the one that it was imported from. Raises SettingError."""
     known = ARCHITECTURES.values()
@@ -148,16 +169,18 @@ def _is_as_it_came(architecture: Architecture, config: NetworkConfig, origin: Js
 
 
 def _tensors(
-    architecture: Architecture, config: NetworkConfig, arrays: Mapping[str, ndarray], ours: Int64[ndarray, " theirs"]
+    architecture: Architecture,
+    config: NetworkConfig | Seq2SeqConfig,
+    arrays: Mapping[str, ndarray],
+    ours: Int64[ndarray, " theirs"],
 ) -> dict[str, ndarray]:
     """The tensors by their names, in the type of the token vectors if that loses nothing."""
-    kind = arrays["embedding.weight"].dtype
+    kind = next(arrays[row.ours].dtype for row in architecture.tensors if row.by_token and row.ours in arrays)
     tensors: dict[str, ndarray] = {}
     for row in architecture.tensors:
         if row.when is not None and not row.when(config):
             continue
-        layers = getattr(config, "layers", 0) if "{layer}" in row.ours else 1
-        for layer, expert in row.places(layers, getattr(config, "experts", 0)):
+        for layer, expert in row.places(layers_of(row, config), getattr(config, "experts", 0)):
             name = row.ours.format(layer=layer, expert=expert)
             if name not in arrays:
                 continue

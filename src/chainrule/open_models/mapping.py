@@ -273,7 +273,7 @@ def arrays_of(
         if row.when is not None and not row.when(config):
             continue
         numbering = numberings["source" if row.ours.startswith("source_") else "target"]
-        for layer, expert in row.places(_layers(row, config), getattr(config, "experts", 0)):
+        for layer, expert in row.places(layers_of(row, config), getattr(config, "experts", 0)):
             name = row.ours.format(layer=layer, expert=expert)
             if name not in shapes:
                 continue
@@ -305,7 +305,7 @@ def arrays_of(
         )
 
 
-def _layers(row: Tensor, config: NetworkConfig | Seq2SeqConfig) -> int:
+def layers_of(row: Tensor, config: NetworkConfig | Seq2SeqConfig) -> int:
     """How many arrays, one for each layer, a row stands for."""
     if "{layer}" not in row.ours:
         return 1

@@ -7,18 +7,22 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from chainrule.api.models.load_model import build_model, load
 from chainrule.api.models.model import save_hugging_face
+from chainrule.api.models.model_info import info_of_pairs
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel, is_seq2seq, load_pairs
 from chainrule.api.vectors.word_vectors import WordVectors, check_vectors_target, load_vectors
 from chainrule.base.arguments import as_path
 from chainrule.errors import SettingError
 from chainrule.ngram.arpa.lines import ARPA_SUFFIXES
-from chainrule.storage.hugging_face import check_target
+from chainrule.report.model_card import model_card
+from chainrule.storage.hugging_face import check_target, write_folder
+from chainrule.storage.model_folder import CARD
 
 if TYPE_CHECKING:
     import os
 
     from chainrule.api.models.model import Model
+    from chainrule.base.progress import Progress
     from chainrule.text.tokenization.config import TokenizerConfig
 
 Form = Literal["hugging-face"]
@@ -60,6 +64,10 @@ def convert(
         if compact:
             raise SettingError("compact models are folders of ours; leave compact out with to='hugging-face'")
         check_target(Path(target), overwrite=overwrite)
+        if is_seq2seq(Path(source)):
+            pairs = load_pairs(source, allow_pickle=allow_pickle, progress=progress)
+            _write_for_transformers(pairs, Path(target), overwrite=overwrite, progress=progress)
+            return pairs
         model = load(source, tokenizer=tokenizer, allow_pickle=allow_pickle, progress=progress)
         model = in_layout(model, compact=False, progress=progress)
         save_hugging_face(model.parts, Path(target), overwrite=overwrite, progress=progress)
@@ -79,6 +87,18 @@ def convert(
         model = in_shards(model, shards, progress)
     model.save(target, overwrite=overwrite, progress=progress)
     return model
+
+
+def _write_for_transformers(model: Seq2SeqModel, path: Path, *, overwrite: bool, progress: Progress) -> None:
+    """Raises OutputError; SettingError unless the model was opened from a folder with a tokenizer.json."""
+    from chainrule.neural.saving import arrays_of
+    from chainrule.open_models.exporting import export_pair
+
+    network = model.model.network
+    exported = export_pair(network.config, arrays_of(network), model.target, model.record)
+    card = model_card(info_of_pairs(model.target, model.source, model.record).rows())
+    files = {**exported.files, CARD: card.encode("utf-8", "replace")}
+    write_folder(path, files, exported.tensors, overwrite=overwrite, progress=progress)
 
 
 @shows_progress

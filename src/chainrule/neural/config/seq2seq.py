@@ -316,6 +316,11 @@ class Seq2SeqConfig:
         return self.width // self.heads if self.head_width is None else self.head_width
 
     @property
+    def key_heads(self) -> int:
+        """Heads of keys and values: as many as of queries."""
+        return self.heads
+
+    @property
     def most_source_tokens(self) -> int:
         """The tokens of the longest source, without </s> and what else is read with each."""
         return self.max_source - 1 - len(self.before_source) - len(self.after_source)
