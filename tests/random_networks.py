@@ -186,6 +186,16 @@ def pair(**settings: object) -> Seq2SeqConfig:
 
 PAIRS: dict[str, Seq2SeqConfig] = {
     "Transformer given a source": pair(),
+    "Transformer that reads several tokens before a target": pair(
+        positions="none",
+        learned_positions=60,
+        learned_source_positions=40,
+        position_offset=2,
+        embedding_norm=True,
+        before_source=(4,),
+        after_source=(5, 6),
+        before_target=(7, 3),
+    ),
     "post-norm Transformer given what an LSTM read": pair(encoder="lstm", norm_place="post", score="additive"),
     "modern Transformer given what convolutions read": pair(encoder="convolution", style="modern", positions="rotary"),
     "LSTM of Luong with input feeding": pair(encoder="lstm", decoder="lstm", score="general"),

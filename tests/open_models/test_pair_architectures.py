@@ -14,6 +14,7 @@ from tiny_models import FRAMES, PAIRS, SOURCES, TEXTS, framed, save, save_pieces
 from transformers import MarianTokenizer, T5ForConditionalGeneration
 
 import chainrule
+from chainrule.cli.main import run
 from chainrule.decoding.config import BeamConfig
 from chainrule.decoding.limits import Constraints
 from chainrule.errors import ModelFormatError, SettingError
@@ -454,3 +455,21 @@ def test_a_folder_is_written_as_it_came(pair: Pair, tmp_path: Path) -> None:
     with torch.inference_mode():
         again, before = (model(input_ids=ids, decoder_input_ids=ids).logits for model in (theirs, pair.theirs))
     assert torch.equal(again, before)
+
+
+def test_translate_takes_languages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pair, text = Pair("m2m_100", tmp_path / "m2m"), tmp_path / "text"
+    text.write_text(f"{SOURCES[0]}\n")
+    [[expected]] = pair.ours.with_languages("fra", "zho_Hans").write(SOURCES[:1], max_tokens=6)
+    [[other]] = pair.ours.write(SOURCES[:1], max_tokens=6)
+    command = ["translate", str(pair.folder), str(text), "--max-tokens", "6"]
+    assert run([*command, "--json", "--source-language", "fra", "--target-language", "zho_Hans"]) == 0
+    [found] = json.loads(capsys.readouterr().out)["texts"]
+    assert found["log_prob"] == pytest.approx(expected.log_prob, abs=1e-4)
+    assert abs(other.log_prob - expected.log_prob) > 0.01
+    assert run([*command, "--target-language", "zhi"]) != 0
+    assert "'zhi' is none of its languages" in capsys.readouterr().err
+    (pair.folder / "generation_config.json").unlink()
+    _changed(pair.folder, forced_bos_token_id=None)
+    assert run(command) != 0
+    assert "choose one with --target-language" in capsys.readouterr().err

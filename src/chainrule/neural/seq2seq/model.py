@@ -239,11 +239,14 @@ class SourceConditionedModel:
 
     def attention(self, state: Reading) -> Float32[ndarray, "rows source"]:
         """The attention weights of each row on its source for the next token; NaN past the end of the source. Those on
-        tokens of `before_source` are left out.
+        tokens of `before_source` and `after_source` are left out.
         """
         sources, _, attention = cast("tuple[Tensor, State, Tensor]", state.memory)
-        weights = attention.masked_fill(~self.bound.source.is_token[sources], torch.nan).float().cpu().numpy()
-        weights = weights[:, len(self.bound.config.before_source) :]
+        before, after = (len(ids) for ids in (self.bound.config.before_source, self.bound.config.after_source))
+        is_token = self.bound.source.is_token[sources]
+        is_token = is_token[:, before + after :]  # of the text and its </s>: rows are padded at their ends
+        kept = attention[:, before : before + is_token.shape[1]]
+        weights = kept.masked_fill(~is_token, torch.nan).float().cpu().numpy()
         return weights if state.rows is None else weights[state.rows]
 
     def score(
