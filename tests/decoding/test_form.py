@@ -216,7 +216,12 @@ def test_limits_that_contradict_a_form_are_refused(limits: dict[str, Any], messa
 def test_files_of_forms_are_read_with_clear_errors(tmp_path: Path) -> None:
     path = tmp_path / "schema.json"
     deep = b"[" * 100_000
-    for content, message in ((b"{", "is not JSON"), (b'{"a": NaN}', "NaN"), (deep, "nested too deeply")):
+    for content, message in (
+        (b"{", "is not JSON"),
+        (b'{"a": NaN}', "NaN"),
+        (deep, "nested too deeply"),
+        (b"null", "an object"),
+    ):
         path.write_bytes(content)
         with pytest.raises(SettingError, match=message):
             read_schema(path)

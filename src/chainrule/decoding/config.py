@@ -145,11 +145,14 @@ def read_schema(path: Path) -> Any:
 
     data = _read(path)
     try:
-        return parse_json(data)
+        schema = parse_json(data)
     except RecursionError:
         raise SettingError(f"{path} is nested too deeply; expected a JSON schema") from None
     except ValueError as error:
         raise SettingError(f"{path} is not JSON: {error}; expected a JSON schema") from None
+    if not isinstance(schema, dict):
+        raise SettingError(f"{path} is {str(schema)[:80]}; expected a JSON schema that is an object, such as {{}}")
+    return schema
 
 
 def read_grammar(path: Path) -> str:
