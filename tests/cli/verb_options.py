@@ -161,6 +161,8 @@ VERBS = {
     "translate": {
         "MODEL",
         "TEXTS",
+        "--source-language",
+        "--target-language",
         "--beam",
         "--rank-by",
         "--alpha",

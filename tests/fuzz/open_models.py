@@ -9,7 +9,7 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).parents[1] / "open_models"))
 
 from tiny_files import llama_of_512, write_gguf, write_llama2c
-from tiny_models import CAUSAL, MASKED, PAIRS, byte_level, save, save_pieces, shaken, unigrams, word_pieces
+from tiny_models import CAUSAL, MASKED, PAIRS, byte_level, framed, save, save_pieces, shaken, unigrams, word_pieces
 
 
 def open_models(folder: Path, pieces: Path) -> list[Path]:
@@ -29,6 +29,8 @@ def open_models(folder: Path, pieces: Path) -> list[Path]:
         ("modernbert", MASKED["modernbert"], word_pieces()),
         ("marian", PAIRS["marian"], unigrams()),
         ("t5", PAIRS["t5"], unigrams()),
+        ("bart", PAIRS["bart"], framed("bart")),
+        ("m2m_100", PAIRS["m2m_100"], framed("m2m_100")),
     ):
         save(shaken(build), folder / name, tokenizer)
     save_pieces(folder / "marian", two_vocabularies=False)
@@ -53,6 +55,8 @@ def open_models(folder: Path, pieces: Path) -> list[Path]:
                 "modernbert",
                 "marian",
                 "t5",
+                "bart",
+                "m2m_100",
             )
         ),
         *(

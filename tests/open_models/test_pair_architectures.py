@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 import torch
 from safetensors.numpy import load_file, save_file
-from tiny_models import PAIRS, SOURCES, TEXTS, save, save_pieces, shaken, unigrams
+from tiny_models import FRAMES, PAIRS, SOURCES, TEXTS, framed, save, save_pieces, shaken, unigrams
 from transformers import MarianTokenizer, T5ForConditionalGeneration
 
 import chainrule
 from chainrule.decoding.config import BeamConfig
 from chainrule.decoding.limits import Constraints
-from chainrule.errors import ModelFormatError
+from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural.layers.positions import Sinusoidal, two_sided_buckets
 from chainrule.open_models.architectures import ARCHITECTURES
 from chainrule.open_models.mapping import write_settings
@@ -33,7 +33,9 @@ class Pair:
 
     def __init__(self, name: str, folder: Path) -> None:
         self.theirs, self.folder = shaken(PAIRS[name]), folder
-        save(self.theirs, folder, unigrams())
+        tokenizer = framed(name) if name in FRAMES else unigrams()
+        save(self.theirs, folder, tokenizer)
+        self.frame = [[tokenizer.token_to_id(token) for token in tokens] for tokens in FRAMES.get(name, ())]
         if name.startswith("marian"):
             save_pieces(folder, two_vocabularies="two" in name)
             (folder / "tokenizer.json").unlink()
@@ -43,14 +45,17 @@ class Pair:
         self.ours = chainrule.load(self.folder, chainrule.Seq2SeqModel)
         tokens = self.ours.record["hugging_face"]
         self.source, self.target = (TokenIdMap(**tokens[name]) for name in ("source_tokens", "tokens"))
+        if not self.frame:
+            self.frame = [[], [self.target.end], [self.target.begin]]
 
     @torch.inference_mode()
     def log_probs(self, source: list[int], target: list[int]) -> ndarray:
         """Theirs, after the start and each id: (T + 1, their V), without the start, which has no probability here."""
-        assert self.target.begin is not None
-        tokens = torch.tensor([[*source, self.target.end]]), torch.tensor([[self.target.begin, *target]])
-        logits = self.theirs(input_ids=tokens[0], decoder_input_ids=tokens[1]).logits[0].double()
-        logits[:, self.target.begin] = -torch.inf
+        before, after, start = self.frame
+        tokens = torch.tensor([[*before, *source, *after]]), torch.tensor([[*start, *target]])
+        logits = self.theirs(input_ids=tokens[0], decoder_input_ids=tokens[1]).logits[0, len(start) - 1 :].double()
+        if self.target.begin is not None:
+            logits[:, self.target.begin] = -torch.inf
         return logits.log_softmax(-1).numpy()
 
     def tolerance(self) -> float:
@@ -118,21 +123,23 @@ def test_a_target_that_is_read_at_once_goes_on_as_theirs(pair: Pair) -> None:
 
 def generated(pair: Pair, source: list[int], **options: Any) -> list[int]:
     """Their text, by their own search."""
-    end, start = pair.target.end, pair.target.begin
+    before, after, start = pair.frame
+    end, begin = pair.target.end, pair.target.begin
     with torch.inference_mode(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         [found] = pair.theirs.generate(
-            torch.tensor([[*source, end]]),
-            decoder_start_token_id=start,
-            pad_token_id=start,
+            torch.tensor([[*before, *source, *after]]),
+            decoder_input_ids=torch.tensor([start]),
+            forced_bos_token_id=None,
+            pad_token_id=start[0],
             eos_token_id=end,
             max_new_tokens=20,
             do_sample=False,
             renormalize_logits=True,
-            bad_words_ids=[[start]],
+            bad_words_ids=None if begin is None else [[begin]],
             **options,
         ).tolist()
-    return [token for token in found if token not in (start, end)]
+    return [token for token in found[len(start) :] if token not in (begin, end)]
 
 
 def written(pair: Pair, source: list[int], beam: BeamConfig) -> list[int]:
@@ -358,3 +365,67 @@ def test_a_model_of_pairs_is_no_model_of_one_text(tmp_path: Path) -> None:
     assert chainrule.info(pair.folder).family == "conditional"
     maps = chainrule.attend(pair.ours, "die Katze", "the cat")
     assert maps is not None
+
+
+def test_a_text_begins_anew_after_an_end(tmp_path: Path) -> None:
+    pair = Pair("bart", tmp_path)
+    source, ours = [7, 8, 9], pair.target.ours()
+    expected = pair.log_probs(source, [5, 6])
+    given = pair.ours.model.given([pair.of_source(source)])
+    state = given.start([pair.of_target([11, 12, 13]), pair.of_target([5])])
+    state = given.advance(state, np.array([2, ours[6]], np.int32))  # one text ends, and one goes on
+    for step, tokens in enumerate(([5, 20], [6, 21])):
+        first, other = given.next_log_probs(state)
+        np.testing.assert_allclose(first[ours], expected[step], atol=pair.tolerance(), rtol=0)
+        on = pair.log_probs(source, [5, 6, *([20, 21][:step])])[-1]
+        np.testing.assert_allclose(other[ours], on, atol=pair.tolerance(), rtol=0)
+        state = given.advance(state, ours[tokens].astype(np.int32))
+    [together] = given.score([np.concatenate([pair.of_target([11]), [2], pair.of_target([5, 6])]).astype(np.int32)])
+    rows = np.arange(3), [5, 6, pair.target.end]
+    np.testing.assert_allclose(together[2:], expected[rows], atol=pair.tolerance(), rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "languages", "frame"),
+    [
+        ("mbart of 50 languages", ("fr", "de"), (["fr_XX"], ["</s>"], ["</s>", "de_DE"])),
+        ("mbart", ("fr", "en"), ([], ["</s>", "fr_XX"], ["en_XX"])),
+        ("m2m_100", ("fra_Latn", "zho_Hant"), (["fra_Latn"], ["</s>"], ["</s>", "zho_Hant"])),
+    ],
+)
+def test_languages_are_chosen(name: str, languages: tuple[str, str], frame: Any, tmp_path: Path) -> None:
+    pair = Pair(name, tmp_path)
+    chosen = pair.ours.with_languages(*languages)
+    sources, targets = pairs_of(pair)
+    pair.frame = [[framed(name).token_to_id(token) for token in tokens] for tokens in frame]
+    given = chosen.model.given([pair.of_source(source) for source in sources])
+    for source, target, score in zip(
+        sources, targets, given.score([pair.of_target(target) for target in targets]), strict=True
+    ):
+        expected = pair.log_probs(source, target)[np.arange(len(target) + 1), [*target, pair.target.end]]
+        np.testing.assert_allclose(score, expected, atol=pair.tolerance(), rtol=0)
+    assert chosen.write(SOURCES) != pair.ours.write(SOURCES)
+
+
+def test_languages_that_are_not_there_are_refused(tmp_path: Path) -> None:
+    model = Pair("m2m_100", tmp_path / "m2m").ours
+    with pytest.raises(SettingError, match=r"'eng_Lat' is none of its languages; .* such as eng_Latn"):
+        model.with_languages(target="eng_Lat")
+    with pytest.raises(SettingError, match=r"'zho' is the beginning of several.*zho_Hans, zho_Hant"):
+        model.with_languages("zho")
+    with pytest.raises(SettingError, match="targets begin with one language, which is not 'de'"):
+        Pair("mbart", tmp_path / "mbart").ours.with_languages(target="de")
+    with pytest.raises(SettingError, match="reads no language"):
+        Pair("bart", tmp_path / "bart").ours.with_languages("de")
+    with pytest.raises(SettingError, match="no tokens of languages"):
+        Pair("t5", tmp_path / "t5").ours.with_languages("de")
+
+
+def test_alignments_are_on_the_tokens_of_the_text(tmp_path: Path) -> None:
+    for name in ("bart", "mbart"):
+        model = Pair(name, tmp_path / name).ours
+        [[best]] = model.write(SOURCES[:1], alignments=True)
+        assert best.attention is not None
+        assert best.attention.shape[1] == len(best.source_tokens) + 1
+        maps = chainrule.attend(model, SOURCES[0], TEXTS[0])
+        assert maps is not None

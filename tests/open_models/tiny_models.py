@@ -18,6 +18,7 @@ with warnings.catch_warnings():
         AutoConfig,
         AutoModelForCausalLM,
         AutoModelForMaskedLM,
+        AutoModelForSeq2SeqLM,
         BertConfig,
         BertForMaskedLM,
         DistilBertConfig,
@@ -328,6 +329,31 @@ def _t5(**changes: Any) -> Any:
     return T5ForConditionalGeneration(T5Config(**{**_T5, **changes}))
 
 
+def _of_bart(kind: str, **changes: Any) -> Any:
+    """Its tokens: those of `framed`, and some that no text has."""
+    size = {"d_model": 16, "max_position_embeddings": 64, "scale_embedding": kind != "bart"}
+    for side in ("encoder", "decoder"):
+        size |= {f"{side}_layers": 2, f"{side}_attention_heads": 4, f"{side}_ffn_dim": 24}
+    tokens = {"vocab_size": 60, "eos_token_id": 1, "pad_token_id": 0, "decoder_start_token_id": 1}
+    config = AutoConfig.for_model(kind, **{**size, **tokens, "forced_eos_token_id": None, **changes})
+    model = AutoModelForSeq2SeqLM.from_config(config)
+    model.generation_config.forced_bos_token_id = changes.get("forced_bos_token_id")
+    if hasattr(model, "final_logits_bias"):
+        model.final_logits_bias.normal_()
+    return model
+
+
+# The tokens before and after a source, and those that the decoder reads before a target.
+FRAMES = {
+    "bart": (["<s>"], ["</s>"], ["</s>", "<s>"]),
+    "bart that says so": (["<s>"], ["</s>"], ["</s>", "<s>"]),
+    "mbart": ([], ["</s>", "de_DE"], ["en_XX"]),
+    "mbart of 50 languages": (["de_DE"], ["</s>"], ["</s>", "en_XX"]),
+    "m2m_100": (["deu_Latn"], ["</s>"], ["</s>", "eng_Latn"]),
+}
+_ADDED = {"<s>": 42, "de_DE": 43, "en_XX": 44, "fr_XX": 45}
+_ADDED |= {"deu_Latn": 46, "eng_Latn": 47, "fra_Latn": 48, "zho_Hans": 49, "zho_Hant": 50}
+
 PAIRS: dict[str, Callable[[], Any]] = {
     "marian": _marian,
     "marian with ReLU, without scale": lambda: _marian(
@@ -339,6 +365,11 @@ PAIRS: dict[str, Callable[[], Any]] = {
     "t5": _t5,
     "mt5": lambda: MT5ForConditionalGeneration(MT5Config(**_T5, tie_word_embeddings=False)),
     "t5 1.1": lambda: _t5(feed_forward_proj="gated-gelu", tie_word_embeddings=False, num_decoder_layers=1),
+    "bart": lambda: _of_bart("bart", decoder_layers=3),
+    "bart that says so": lambda: _of_bart("bart", forced_bos_token_id=_ADDED["<s>"], activation_function="relu"),
+    "mbart": lambda: _of_bart("mbart", decoder_start_token_id=_ADDED["en_XX"]),
+    "mbart of 50 languages": lambda: _of_bart("mbart", forced_bos_token_id=_ADDED["en_XX"]),
+    "m2m_100": lambda: _of_bart("m2m_100", forced_bos_token_id=_ADDED["eng_Latn"], encoder_layers=1),
 }
 
 
@@ -443,6 +474,18 @@ def unigrams() -> Tokenizer:
     trainer = trainers.UnigramTrainer(vocab_size=50, special_tokens=special, unk_token="<unk>", show_progress=False)
     tokenizer.train_from_iterator([*TEXTS, *SOURCES, "translate German to English: "], trainer)
     tokenizer.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
+    return tokenizer
+
+
+def framed(name: str) -> Tokenizer:
+    """`unigrams` with tokens of languages, and with the tokens around a source that a model of `FRAMES` has."""
+    tokenizer = Tokenizer.from_str(unigrams().to_str())
+    tokenizer.add_special_tokens(list(_ADDED))
+    assert {token: tokenizer.token_to_id(token) for token in _ADDED} == _ADDED
+    before, after, _ = FRAMES[name]
+    tokens = [(token, tokenizer.token_to_id(token)) for token in (*before, *after)]
+    template = " ".join([*before, "$A", *after])
+    tokenizer.post_processor = processors.TemplateProcessing(single=template, special_tokens=tokens)
     return tokenizer
 
 

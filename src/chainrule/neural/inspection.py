@@ -23,6 +23,7 @@ from chainrule.neural.language_model import NeuralModel
 from chainrule.neural.layers.cells import Weights, gru_gates, lstm_gates, rnn
 from chainrule.neural.layers.cross_attention import WeightLists
 from chainrule.neural.network import add_boundaries
+from chainrule.neural.seq2seq.model import batch_sources
 from chainrule.protocol import END
 
 if TYPE_CHECKING:
@@ -82,14 +83,18 @@ def maps_of_pair(model: NeuralSeq2SeqModel, source: Tokens, target: Tokens) -> l
         raise SettingError(
             "this model has no attention to show; expected attention other than none in its configuration"
         )
-    rows_of_tokens = ([*source.tolist(), END], [END, *target.tolist()])
-    tokens, inputs = (torch.tensor([row], device=network.device) for row in rows_of_tokens)
+    config, batch = network.config, batch_sources([source], network.config)
+    tokens, inputs = (torch.tensor(rows, device=network.device) for rows in (batch.inputs, [[END, *target.tolist()]]))
     own: list[Tensor] = []
     source_read = network.read(tokens, torch.ones_like(tokens, dtype=torch.bool), own)
     on_source: list[Tensor] = []
     on_target: list[Tensor] = []
     rows = source_read.at(torch.zeros_like(inputs[:, 0]), WeightLists(on_source, on_target))
-    network.decoder(network.embed(inputs), None, None, rows)
+    network.decode(network.embed(inputs), None, None, rows)
+    at, on = len(config.before_source), len(config.before_target)
+    own, on_target = ([one[:, :, by:, by:] for one in maps] for maps, by in ((own, at), (on_target, on)))
+    own = [one[:, :, : len(source) + 1, : len(source) + 1] for one in own]
+    on_source = [one[:, :, on:, at : at + len(source) + 1] for one in on_source]
     across = [torch.cat(steps, 2) for steps in _by_layer(on_source, len(rows.keys_and_values))]
     return [
         *_numbered("target on source", across),

@@ -27,8 +27,10 @@ from chainrule.open_models.vocabulary import (
     TokenIdMap,
     check_ids,
     ends_of,
+    is_language,
     numbering_by_markers,
     numbering_of,
+    put_around,
     vocabulary_of,
 )
 from chainrule.storage.config_json import CONFIG
@@ -344,6 +346,40 @@ def _target_numbering(
     return numbering_by_markers(rows, unknown, begin, ends), warnings
 
 
+def _added_tokens(checkpoint: Checkpoint, sides: Sides) -> Json:
+    """The settings that say what is read before and after each text, beside what ends it: sources as the tokenizer has
+    them; targets begin with the forced token, else with what stands before sources (BART's <s>), unless that says the
+    language of the source.
+
+    Raises ModelFormatError.
+    """
+    settings: Json = {}
+    before: list[str] = []
+    numbers = sides.source.splitter.numbers if isinstance(sides.source.splitter, Subword) else {}
+    if checkpoint.tokenizer is not None and not checkpoint.sides:
+        before, after = put_around(json.loads(checkpoint.tokenizer).get("post_processor"))
+        unknown = [name for name in (*before, *after) if name not in numbers]
+        if unknown or (after and numbers[after[0]] != sides.source_numbering.end):
+            raise ModelFormatError(
+                f"{checkpoint.location}: {TOKENIZER}: puts {', '.join(after)} after a text, and {', '.join(before)} "
+                "before it; expected tokens that it numbers, and after a text first the one that ends it"
+            )
+        ours = sides.source_numbering.ours()
+        for name, tokens in (("before_source", before), ("after_source", after[1:])):
+            settings[name] = tuple(ours[[numbers[token] for token in tokens]].tolist())
+    name = "forced_bos_token_id"
+    said = checkpoint.generation_config.get(name), checkpoint.config.get(name)
+    forced = next((value for value in said if value is not None), None)
+    if forced is None and len(before) == 1 and not is_language(before[0]):
+        forced = numbers[before[0]]
+    if forced is not None:
+        if type(forced) is not int:
+            raise ModelFormatError(f"{checkpoint.location}: {name} is {forced!r}; expected the id of a token")
+        check_ids(checkpoint.location, sides.target_numbering.rows, forced_bos_token_id=[forced])
+        settings["before_target"] = (int(sides.target_numbering.ours()[forced]),)
+    return settings
+
+
 class ImportedPair(NamedTuple):
     """The parts of a seq2seq model.
 
@@ -378,7 +414,7 @@ def import_pair(checkpoint: Checkpoint, progress: Progress = silent) -> Imported
     tensors.check_layers(config.encoder_layers + config.decoder_layers)
     rows = _rows(architecture, config, tensors)
     sides = open_sides(checkpoint, *rows)
-    config = replace(config, **sides.target_numbering.settings())
+    config = replace(config, **sides.target_numbering.settings(), **_added_tokens(checkpoint, sides))
     numberings = {"source": sides.source_numbering, "target": sides.target_numbering}
     sizes = sides.source.vocabulary_size, sides.target.vocabulary_size
     shapes = shapes_of_pair(config, sizes)

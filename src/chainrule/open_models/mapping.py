@@ -62,6 +62,7 @@ _NO_MATTER = {
     *("memory", "begins_with", "ends", "banned", "initialisation", "zero_projections", "cutoffs", "noise_samples"),
     *("noise_power", "dropout", "attention_dropout", "embedding_dropout", "masks", "masked_share", "random_share"),
     *("kept_share", "closed_by", "text_pooling", "unit_length", "most_tokens"),
+    *("before_source", "after_source", "before_target"),
 }
 
 

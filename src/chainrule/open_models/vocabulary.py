@@ -8,15 +8,17 @@ normaliser. A marker that theirs lack gets a row of zeros, and no probability.
 from __future__ import annotations
 
 import json
+import re
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from chainrule.errors import ModelFormatError
+from chainrule.errors import ModelFormatError, SettingError
 from chainrule.text.tokenization.vocabulary import MARKER_TOKENS, Vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from jaxtyping import Int64
     from numpy import ndarray
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
 
 
+_MOST_LISTED = 8  # languages in a message
 _MASKED_MARKERS = {"mask": ("[MASK]", "<mask>"), "cls": ("[CLS]", "<s>"), "sep": ("[SEP]", "</s>")}
 
 
@@ -220,25 +223,58 @@ def _begin(checkpoint: Checkpoint, splitter: Subword) -> int | None:
 
 
 def _put_before(processor: Json | None) -> str | None:
-    """The special token that a post-processor puts before a text."""
-    match processor:
-        case {"type": "Sequence", "processors": list(parts)}:
-            return next((token for token in map(_put_before, parts) if token is not None), None)
-        case {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": str(token)}}, *_]}:
-            return token
-        case {"type": "RobertaProcessing" | "BertProcessing", "cls": [str(token), _]}:
-            return token
-    return None
+    """The first special token that a post-processor puts before a text."""
+    return next(iter(put_around(processor)[0]), None)
 
 
 def _put_after(processor: Json | None) -> str | None:
-    """The special token that a post-processor puts after a text."""
+    """The last special token that a post-processor puts after a text."""
+    return next(reversed(put_around(processor)[1]), None)
+
+
+def put_around(processor: Json | None) -> tuple[list[str], list[str]]:
+    """The special tokens that a post-processor puts before a text, and after it."""
     match processor:
         case {"type": "Sequence", "processors": list(parts)}:
-            return next((token for token in map(_put_after, reversed(parts)) if token is not None), None)
-        case {"type": "TemplateProcessing", "single": [*_, {"SpecialToken": {"id": str(token)}}]}:
-            return token
-        case {"type": "RobertaProcessing" | "BertProcessing", "sep": [str(token), _]}:
+            sides = [put_around(part) for part in parts]
+            return [one for side in reversed(sides) for one in side[0]], [one for side in sides for one in side[1]]
+        case {"type": "TemplateProcessing", "single": list(parts)}:
+            names = [_special_of(part) for part in parts]
+            if None in names:
+                text = names.index(None)
+                return [name for name in names[:text] if name], [name for name in names[text:] if name]
+        case {"type": "RobertaProcessing" | "BertProcessing", "cls": [str(before), _], "sep": [str(after), _]}:
+            return [before], [after]
+    return [], []
+
+
+def is_language(token: str) -> bool:
+    """Whether a token says the language of a text: en_XX of mBART, eng_Latn of NLLB, __en__ of M2M-100."""
+    return re.fullmatch(r"[a-z]{2,3}_[A-Z][A-Za-z]{1,3}|__[a-z]{2,3}__", token) is not None
+
+
+def language_token(code: str, tokens: Iterable[str]) -> str:
+    """The token of a language, from it or from its beginning: fr for fr_XX, eng for eng_Latn, en for __en__.
+
+    tokens: the special tokens of a model. Raises SettingError.
+    """
+    languages = {token: token.strip("_").partition("_")[0] for token in tokens if is_language(token)}
+    if not languages:
+        raise SettingError("the model has no tokens of languages; leave out its languages")
+    matching = [code] if code in languages else [token for token, short in languages.items() if short == code]
+    if len(matching) == 1:
+        return matching[0]
+    like = [token for token, short in languages.items() if short[:2] == code[:2].lower()]
+    near = matching or [*dict.fromkeys([*get_close_matches(code, languages), *like])]
+    listed = ", ".join((near or sorted(languages))[:_MOST_LISTED])
+    problem = "is the beginning of several of its languages" if matching else "is none of its languages"
+    raise SettingError(f"{code!r} {problem}; expected one of {len(languages):,}, such as {listed}")
+
+
+def _special_of(part: object) -> str | None:
+    """The special token that a part of a template stands for; None for the text."""
+    match part:
+        case {"SpecialToken": {"id": str(token)}}:
             return token
     return None
 

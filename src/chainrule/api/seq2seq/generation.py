@@ -124,7 +124,7 @@ class Seq2SeqGenerator:
 
     def search(self, texts: Sequence[str], options: WriteOptions, progress: Progress) -> list[list[GeneratedText]]:
         """As `Seq2SeqModel.write`."""
-        sources, limit = self.encode(texts), max_target_length if options.max_tokens is None else None
+        sources, limit = self.encode(texts), self.longest_target if options.max_tokens is None else None
         constraints = self.constraints(options.begin, options.max_tokens)
         searched = search_sources(
             self.model,
@@ -146,7 +146,7 @@ class Seq2SeqGenerator:
             raise SettingError("the source is empty; give a text with a token in it at least")
         given, constraints = (
             self.model.given([source]),
-            self.constraints(begin, max_tokens or max_target_length(source)),
+            self.constraints(begin, max_tokens or self.longest_target(source)),
         )
         [result] = search(given, [_PREFIX], beam, constraints, keep_tree=True)
         return with_greedy(given, _PREFIX, result.tree, beam, constraints)
@@ -170,7 +170,7 @@ class Seq2SeqGenerator:
             progress("sampling", low, len(texts))
             batch = sources[low : low + BATCH]
             number = (first + low) * n  # of the first text
-            limits = [max_tokens or max_target_length(source) for source in batch]
+            limits = [max_tokens or self.longest_target(source) for source in batch]
 
             def is_cut(text: int, tokens: Sequence[int], number: int = number, limits: Sequence[int] = limits) -> bool:
                 return len(tokens) >= limits[(text - number) // n]
@@ -204,7 +204,14 @@ class Seq2SeqGenerator:
     def shorten(self, texts: Sequence[str]) -> Shortened:
         """As `encode`; also returns how many sources were too long. Raises MarkerError."""
         config = self.model.network.config
-        return shorten(texts, self.encode_whole(texts), config.max_source - 1, config.long_sources, self.encode_whole)
+        rows = self.encode_whole(texts)
+        return shorten(texts, rows, config.most_source_tokens, config.long_sources, self.encode_whole)
+
+    def longest_target(self, source: Tokens) -> int:
+        """The most tokens that are written from a source, unless a limit is given: no more than have a position."""
+        config = self.model.network.config
+        most = max(1, config.learned_positions - len(config.before_target) - 1)
+        return min(max_target_length(source), most) if config.learned_positions else max_target_length(source)
 
     def constraints(self, begin: str, max_tokens: int | None) -> Constraints:
         """The limits of texts. max_tokens: None for any number. Raises SettingError."""
@@ -224,7 +231,7 @@ class Seq2SeqGenerator:
 
 
 def max_target_length(source: Tokens) -> int:
-    """The most tokens that are written from a source, unless a limit is given."""
+    """Twice as many tokens as a source has, and 20."""
     return 2 * source.size + 20
 
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 import json
 import secrets
 import warnings
+from copy import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -36,6 +38,8 @@ from chainrule.decoding.text_generator import TextDecoder
 from chainrule.errors import ModelFormatError, SettingError, opening_folder
 from chainrule.neural.config import settings_of
 from chainrule.open_models.importing import import_pair, is_pair
+from chainrule.open_models.vocabulary import TokenIdMap, is_language, language_token
+from chainrule.protocol import BEGIN, END
 from chainrule.report.model_card import model_card
 from chainrule.storage.config_json import CONFIG, TokenizerEntry
 from chainrule.storage.hugging_face import is_hugging_face, read_json
@@ -48,6 +52,7 @@ from chainrule.storage.model_folder import (
     saved_family,
 )
 from chainrule.text.parallel import source_of_turns
+from chainrule.text.tokenization.subword import Subword
 from chainrule.text.tokenization.tokenizer import documents_of
 
 if TYPE_CHECKING:
@@ -72,7 +77,7 @@ class PairChat:
 
     def __init__(self, generator: Seq2SeqGenerator) -> None:
         self.generator = generator
-        self.longest = generator.model.network.config.max_source - 1  # without </s>
+        self.longest = generator.model.network.config.most_source_tokens
 
     def answer(
         self,
@@ -144,6 +149,62 @@ class Seq2SeqModel:
     def sources(self, texts: Sequence[str]) -> list[Int32[ndarray, " tokens"]]:
         """The ids of source texts; none for white space alone. Raises MarkerError."""
         return self.generator.encode(texts)
+
+    def with_languages(self, source: str | None = None, target: str | None = None) -> Seq2SeqModel:
+        """The same model, reading and writing these languages: mBART, M2M-100 and NLLB have a token for each.
+
+        source, target: a token, such as fra_Latn, or its beginning, fra; None leaves that side as it is. Raises
+        SettingError.
+
+        good:  model.with_languages("fr", "en").write(["le chien"])
+        """
+        config, network = self.model.network.config, copy(self.model.network)
+        if source is not None:
+            language = self._language(source, self.source, "source_tokens")
+            before, after = (
+                tuple(language if self._is_language(token, "source_tokens") else token for token in tokens)
+                for tokens in (config.before_source, config.after_source)
+            )
+            if language not in before + after:
+                raise SettingError("the model reads no language before or after a source; leave out that of the source")
+            config = replace(config, before_source=before, after_source=after)
+        if target is not None:
+            language = self._language(target, self.target, "tokens")
+            if config.begins_with == "<s>" and self._is_language(BEGIN, "tokens"):
+                if language != BEGIN:
+                    raise SettingError(
+                        f"the model's targets begin with one language, which is not {target!r}; change "
+                        "decoder_start_token_id in the folder that it was opened from"
+                    )
+            else:
+                kept = [token for token in config.before_target if not self._is_language(token, "tokens")]
+                config = replace(config, before_target=(*kept, language))
+        network.config = config
+        return Seq2SeqModel(type(self.model)(network), self.source, self.target, self.record)
+
+    @property
+    def needs_language(self) -> bool:
+        """Whether the model writes several languages, and none is chosen."""
+        config, special = self.model.network.config, getattr(self.target.splitter, "special_tokens", ())
+        chosen = (*config.before_target, BEGIN if config.begins_with == "<s>" else END)
+        return any(map(is_language, special)) and not any(self._is_language(token, "tokens") for token in chosen)
+
+    def _language(self, code: str, tokenizer: Tokenizer, side: str) -> int:
+        """The id of a language's token. side: the name of the numbering. Raises SettingError."""
+        token = language_token(code, getattr(tokenizer.splitter, "special_tokens", ()))
+        assert isinstance(tokenizer.splitter, Subword)
+        return int(self._numbering(side).ours()[tokenizer.splitter.numbers[token]])
+
+    def _is_language(self, token: int, side: str) -> bool:
+        """Whether a token of ours is that of a language."""
+        splitter = self.target.splitter if side == "tokens" else self.source.splitter
+        if "hugging_face" not in self.record or not isinstance(splitter, Subword):
+            return False
+        theirs = self._numbering(side).theirs()[token]
+        return any(is_language(name) for name in splitter.special_tokens if splitter.numbers[name] == theirs)
+
+    def _numbering(self, side: str) -> TokenIdMap:
+        return TokenIdMap(**self.record["hugging_face"][side])
 
     @property
     def has_attention(self) -> bool:

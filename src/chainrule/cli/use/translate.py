@@ -144,7 +144,9 @@ SourceFiles = Annotated[
 
 
 def translate(
-    model: Annotated[Path, Parameter(help="A model folder that train seq2seq wrote, or a Marian or T5 of others.")],
+    model: Annotated[
+        Path, Parameter(help="A model folder that train seq2seq wrote, or a Marian, T5 or BART of others.")
+    ],
     /,
     *texts: SourceFiles,
     nbest: Annotated[
@@ -153,6 +155,10 @@ def translate(
     references: Annotated[
         str | None, Parameter(help="The right texts, a line for each line: BLEU and chrF are printed at the end.")
     ] = None,
+    source_language: Annotated[
+        str | None, Parameter(help="The language of the source, for mBART, M2M-100 and NLLB: fra_Latn or fra.")
+    ] = None,
+    target_language: Annotated[str | None, Parameter(help="The language to translate into, likewise.")] = None,
     options: Flags[WriteOptions] = NO_FLAGS,
     sample: Annotated[bool, Parameter(negative=(), help="Sample texts, instead of searching for likely ones.")] = False,
     seed: Annotated[Seed, Needs("sample")] = None,
@@ -199,7 +205,9 @@ def translate(
         judged = None
         if references is not None:
             judged = References(reading.corpus(references), None if "-" in names else reading.corpus(*names), progress)
-        loaded = load_pairs(model, progress=progress)
+        loaded = load_pairs(model, progress=progress).with_languages(source_language, target_language)
+        if loaded.needs_language:
+            raise SettingError(f"{model}: writes several languages; choose one with --target-language")
         loaded.generator.constraints(given.get("begin", ""), given.get("max_tokens"))  # wrong ones are no line's fault
         if sample:
             config = SamplingConfig(**given_settings(sampling))

@@ -130,6 +130,9 @@ class Seq2SeqConfig:
     interleaved_sinusoids: bool = option(
         True, "sinusoidal: sines and cosines by turns; off: all sines, then all cosines (Marian)", is_rare=True
     )
+    inclusive_sinusoids: bool = option(
+        False, "sinusoidal: the last wave is 10,000 times as long as the first (tensor2tensor, M2M-100)", is_rare=True
+    )
     scaled_embedding: bool = option(
         True, "transformer, convolution: vectors of tokens are multiplied by the root of the width", is_rare=True
     )
@@ -196,6 +199,29 @@ class Seq2SeqConfig:
         below=MAX_CONTEXT,
         is_rare=True,
     )
+    learned_source_positions: int = option(
+        0,
+        "transformer: positions of a source that have a learned vector; 0: none",
+        least=0,
+        below=MAX_CONTEXT,
+        is_rare=True,
+    )
+    position_offset: int = option(
+        0, "learned and sinusoidal positions: the number of the first", least=0, below=MAX_CONTEXT, is_rare=True
+    )
+    embedding_norm: bool = option(
+        False, "transformer: the vectors of tokens, with their positions, are normalised", is_rare=True
+    )
+    before_source: tuple[int, ...] = option((), "tokens that are read before each source", least=0, is_rare=True)
+    after_source: tuple[int, ...] = option(
+        (), "tokens that are read after each source and its </s>", least=0, is_rare=True
+    )
+    before_target: tuple[int, ...] = option(
+        (),
+        "transformer: tokens that the decoder reads after the one that targets begin with; they have no probability",
+        least=0,
+        is_rare=True,
+    )
     placed: bool = option(False, "vectors of a source get a learned vector of their place", is_rare=True)
 
     def __post_init__(self) -> None:
@@ -214,6 +240,10 @@ class Seq2SeqConfig:
             raise SettingError(f"a width of {self.width} cannot be half sines and half cosines; make it even")
         if self.source_width is not None:
             self._check_vectors()
+        if self.before_target and self.decoder != "transformer":
+            raise SettingError(
+                f"before_target is for the transformer, but the decoder is {self.decoder}; leave it out, or set decoder"
+            )
         if self.is_recurrent(self.encoder) and self.width % 2:
             raise SettingError(f"a width of {self.width} cannot be divided between two directions; make it even")
         if not self.is_recurrent(self.decoder):
@@ -284,6 +314,11 @@ class Seq2SeqConfig:
     def width_of_heads(self) -> int:
         """Numbers in a head of attention."""
         return self.width // self.heads if self.head_width is None else self.head_width
+
+    @property
+    def most_source_tokens(self) -> int:
+        """The tokens of the longest source, without </s> and what else is read with each."""
+        return self.max_source - 1 - len(self.before_source) - len(self.after_source)
 
     @property
     def hidden_maps(self) -> float:

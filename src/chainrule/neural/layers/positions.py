@@ -43,15 +43,20 @@ class Learned(nn.Module):
 class Sinusoidal(nn.Module):
     """Vaswani et al. 2017, section 3.5: p_2i = sin(position / 10000^(2i/D)), p_2i+1 = cos(position / 10000^(2i/D))."""
 
-    def __init__(self, width: int, *, interleaved: bool = True) -> None:
-        """interleaved: whether sines and cosines take turns, as in the paper; otherwise all sines come first."""
+    def __init__(self, width: int, *, interleaved: bool = True, inclusive: bool = False, offset: int = 0) -> None:
+        """interleaved: whether sines and cosines take turns, as in the paper; otherwise all sines come first.
+
+        inclusive: whether the last wave is 10,000 times as long as the first, as in tensor2tensor; in the paper, that
+        would be the wave after the last. offset: the number of the first position.
+        """
         super().__init__()
-        self.width, self.interleaved = width, interleaved
+        self.width, self.interleaved, self.inclusive, self.offset = width, interleaved, inclusive, offset
 
     def forward(self, positions: Int64[Tensor, "#B T"]) -> Float32[Tensor, "#B T D"]:
         """The vector of each position."""
         even = (self.width + 1) // 2 * 2
-        angles = _angles(positions, even, 10_000.0)  # (B, T, D/2)
+        base = 10_000.0 ** (even / max(even - 2, 1)) if self.inclusive else 10_000.0
+        angles = _angles(positions + self.offset, even, base)  # (B, T, D/2)
         sines_and_cosines = torch.stack((angles.sin(), angles.cos()), -1 if self.interleaved else -2)
         return sines_and_cosines.flatten(-2)[..., : self.width].float()
 

@@ -17,7 +17,7 @@ from chainrule.neural.encoders.blocks import Block, norm_of
 from chainrule.neural.layers.attention import AttentionMask
 from chainrule.neural.layers.basic import drop
 from chainrule.neural.layers.positions import Relative
-from chainrule.neural.seq2seq.transformer_decoder import PositionEncoding, block_config
+from chainrule.neural.seq2seq.transformer_decoder import PositionEncoding, block_config, learned_places
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,6 +54,8 @@ class TransformerReader(nn.Module):
         blocks = block_config(config, config.encoder_layers)
         self.positions, self.dropout = PositionEncoding(config), config.dropout
         self.bias = Relative(config.heads, two_sided=True) if config.positions == "relative" else None
+        self.places, self.offset = learned_places(config, config.learned_source_positions), config.position_offset
+        self.embedding_norm = norm_of(blocks) if config.embedding_norm else None
         self.blocks = nn.ModuleList(Block(blocks) for _ in range(config.encoder_layers))
         self.norm = norm_of(blocks) if config.norm_place == "pre" else None
 
@@ -63,6 +65,9 @@ class TransformerReader(nn.Module):
         """As `SourceEncoder`."""
         columns = torch.arange(x.shape[1], device=x.device)
         x, rotation = self.positions(x, columns[None])
+        if self.places is not None:
+            x = x + self.places(columns + self.offset)
+        x = x if self.embedding_norm is None else self.embedding_norm(x)
         x = drop(x, self.dropout, self.training)
         is_key = is_token[:, None, None]
         if self.bias is not None:

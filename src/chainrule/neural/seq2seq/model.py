@@ -16,6 +16,7 @@ from chainrule.base.arguments import after_prefixes, as_tokens, check_tokens
 from chainrule.base.distributions import check_log_probs
 from chainrule.errors import SettingError
 from chainrule.neural.language_model import NeuralModel, Reading
+from chainrule.neural.layers import state as encoder_states
 from chainrule.neural.layers.cross_attention import WeightLists
 from chainrule.neural.scoring import pad
 from chainrule.neural.seq2seq.visual_sources import VectorInput, check_vectors
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from chainrule.neural.config.seq2seq import Seq2SeqConfig
     from chainrule.neural.layers.cross_attention import Source
-    from chainrule.neural.layers.state import State
+    from chainrule.neural.layers.state import Cache, State
     from chainrule.neural.network import Network
     from chainrule.neural.seq2seq.network import Seq2SeqNetwork
 
@@ -46,7 +47,9 @@ class SourceBatch(NamedTuple):
 def batch_sources(
     sources: Sequence[Shaped[ndarray, "*shape"]], config: Seq2SeqConfig, *, length: int | None = None
 ) -> SourceBatch:
-    """length: the length to pad to; by default that of the longest source, for tokens with its </s>."""
+    """length: the length to pad to; by default that of the longest source, for tokens with its </s> and what else is
+    read with each source.
+    """
     if config.reads_regions:
         lengths = np.array([len(source) for source in sources])
         length = int(lengths.max()) if length is None else length
@@ -56,7 +59,8 @@ def batch_sources(
         return SourceBatch(rows, np.arange(length) < lengths[:, None])
     if config.reads_vectors:
         return SourceBatch(np.stack(sources), np.ones((len(sources), config.max_source), bool))
-    ended = [np.append(as_tokens(source), np.int32(END)) for source in sources]
+    before, after = (np.array(ids, np.int32) for ids in (config.before_source, (END, *config.after_source)))
+    ended = [np.concatenate([before, as_tokens(source), after]) for source in sources]
     lengths = np.array([len(row) for row in ended])
     length = int(lengths.max()) if length is None else length
     return SourceBatch(pad(ended, END, length=length), np.arange(length) < lengths[:, None])
@@ -66,7 +70,8 @@ def source_length(source: Shaped[ndarray, "*shape"], config: Seq2SeqConfig) -> i
     """The number of positions of a source that the decoder attends to."""
     if config.reads_regions:
         return len(source)
-    return config.max_source if config.reads_vectors else len(source) + 1
+    added = config.max_source - config.most_source_tokens
+    return config.max_source if config.reads_vectors else len(source) + added
 
 
 _TOGETHER = 1 << 14  # tokens that are scored at once
@@ -106,7 +111,7 @@ class NeuralSeq2SeqModel:
 
     def _check_tokens(self, sources: Sequence[Tokens]) -> None:
         """Raises SettingError."""
-        longest = self.network.config.max_source - 1
+        longest = self.network.config.most_source_tokens
         for i, source in enumerate(sources, 1):
             check_tokens(as_tokens(source), self.network.source_vocabulary_size)
             if len(source) > longest:
@@ -181,10 +186,35 @@ class SourceConditionedNetwork:
         current = self.start(len(x)) if state is None else state
         rows, inner, attention = cast("tuple[Tensor, State, Tensor | None]", current)
         maps = WeightLists([], None) if attention is not None else None
-        hidden, inner = self.network.decoder(x, inner, starts, self.source.at(rows, maps))
+        if self.config.before_target:
+            begins = torch.full_like(rows, cast("Cache", inner).columns == 0, dtype=torch.bool)
+            begins = begins if starts is None or begins.all() else starts.any(1)
+            if begins.any() and not begins.all():
+                return self._apart(x, current, begins)
+            if begins.all():
+                inner = self.network.decoder.start(self.source.at(rows))
+            read = self.network.decode if begins.all() else self.network.decoder
+        else:
+            read = self.network.decoder
+        hidden, inner = read(x, inner, starts, self.source.at(rows, maps))
         if maps is not None:
             attention = maps.source[-1][:, :, -1].mean(1)  # the last layer's mean over heads, for the next token
         return hidden, (rows, inner, attention)
+
+    def _apart(
+        self, x: Float[Tensor, "B 1 D"], state: State, begins: Bool[Tensor, " B"]
+    ) -> tuple[Float[Tensor, "B 1 D"], State]:
+        """One step of rows that begin a text, which read more tokens than this one, and of rows that go on."""
+        groups = [begins.nonzero().flatten(), (~begins).nonzero().flatten()]
+        hidden, states = zip(
+            *(
+                self(x[rows], encoder_states.select(state, rows), begins[rows, None] if is_first else None)
+                for is_first, rows in zip((True, False), groups, strict=True)
+            ),
+            strict=True,
+        )
+        back = torch.cat(groups).argsort()
+        return torch.cat(hidden)[back], encoder_states.select(encoder_states.join(states), back)
 
 
 class SourceConditionedModel:
@@ -208,9 +238,12 @@ class SourceConditionedModel:
         return config.attention != "hard" or not config.feeds
 
     def attention(self, state: Reading) -> Float32[ndarray, "rows source"]:
-        """The attention weights of each row on its source for the next token; NaN past the end of the source."""
+        """The attention weights of each row on its source for the next token; NaN past the end of the source. Those on
+        tokens of `before_source` are left out.
+        """
         sources, _, attention = cast("tuple[Tensor, State, Tensor]", state.memory)
         weights = attention.masked_fill(~self.bound.source.is_token[sources], torch.nan).float().cpu().numpy()
+        weights = weights[:, len(self.bound.config.before_source) :]
         return weights if state.rows is None else weights[state.rows]
 
     def score(
@@ -261,6 +294,6 @@ class SourceConditionedModel:
         targets = torch.from_numpy(pad(rows, END)).to(device)
         source = bound.source.at(torch.from_numpy(sources).to(device))
         starts = inputs == END if bool((inputs[:, 1:] == END).any()) else None
-        hidden, _ = bound.network.decoder(bound.embed(inputs), None, starts, source)
+        hidden, _ = bound.network.decode(bound.embed(inputs), None, starts, source)
         asked = torch.stack([targets, torch.full_like(targets, UNKNOWN)], -1)
         return bound.output.log_probs_of(hidden, asked).cpu().numpy()

@@ -184,15 +184,46 @@ class Seq2SeqNetwork(nn.Module):
         weights_out: where the decoder records its attention weights.
         """
         source = replace(self.read(sources, is_token), weights_out=weights_out)
-        return self.decoder(self.embed(inputs), None, None, source)[0]
+        return self.decode(self.embed(inputs), None, None, source)[0]
+
+    def decode(
+        self, x: Float[Tensor, "B T D"], state: State, starts: Bool[Tensor, "B T"] | None, source: Source
+    ) -> tuple[Float[Tensor, "B T *choices D"], State]:
+        """As `Decoder`, which also reads the first tokens of `before_target` wherever a text begins.
+
+        starts: None where each row is one text. A state must be new, and each row begin once.
+        """
+        if not self.config.before_target:
+            return self.decoder(x, state, starts, source)
+        first = [BEGIN if self.config.begins_with == "<s>" else END, *self.config.before_target[:-1]]
+        vectors = self.embedding(torch.tensor(first, device=x.device)).to(x.dtype)
+        begins = starts
+        if begins is None:
+            begins = torch.zeros(x.shape[:2], dtype=torch.bool, device=x.device)
+            begins[:, 0] = True
+        texts = begins.cumsum(1)
+        places = torch.arange(x.shape[1], device=x.device) + len(first) * texts  # (B, T), of each vector of x
+        longer = x.new_zeros(len(x), x.shape[1] + len(first) * int(texts.max()), x.shape[2])
+        new_starts = torch.zeros(longer.shape[:2], dtype=torch.bool, device=x.device)
+        rows = torch.arange(len(x), device=x.device)[:, None]
+        longer[rows, places] = x
+        row, column = begins.nonzero(as_tuple=True)
+        for i, vector in enumerate(vectors):
+            longer[row, places[row, column] - len(first) + i] = vector
+        new_starts[row, places[row, column] - len(first)] = True
+        new_starts |= torch.arange(longer.shape[1], device=x.device) > places[:, -1:]  # so that positions stay low
+        hidden, state = self.decoder(longer, state, None if starts is None else new_starts, source)
+        return hidden[rows, places], state
 
     def embed(self, inputs: Int64[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
         """The vectors of the tokens that the decoder reads; the </s> before a target becomes <s> where targets begin
-        with that.
+        with that, or the last token of `before_target`.
 
         For a hierarchical decoder, each ends with 1 where a sentence begins, else 0: (B, T, D + 1).
         """
-        read = torch.where(inputs == END, BEGIN, inputs) if self.config.begins_with == "<s>" else inputs
+        begin = BEGIN if self.config.begins_with == "<s>" else END
+        begin = self.config.before_target[-1] if self.config.before_target else begin
+        read = inputs if begin == END else torch.where(inputs == END, begin, inputs)
         vectors = cast("Tensor", self.embedding(read))
         if self.config.decoder != "hierarchical":
             return vectors
@@ -220,6 +251,9 @@ def build_seq2seq(config: Seq2SeqConfig, source_size: int, size: int) -> Seq2Seq
             f"source and target cannot share vectors: their vocabularies have {source_size:,} and {size:,} tokens; "
             "use one tokenizer for both, or set shared to target or none"
         )
+    for name, rows in (("before_source", source_size), ("after_source", source_size), ("before_target", size)):
+        if (most := max(getattr(config, name), default=-1)) >= rows:
+            raise SettingError(f"{name} has the token {most}; expected less than the vocabulary's size, {rows:,}")
     adds_positions = not {"transformer", "convolution"}.isdisjoint((config.encoder, config.decoder))
     is_scaled = config.scaled_embedding and adds_positions
     scale = math.sqrt(config.width) if is_scaled else 1.0

@@ -53,13 +53,19 @@ def block_config(config: Seq2SeqConfig, layers: int) -> TransformerConfig:
 class PositionEncoding(nn.Module):
     """Adds sinusoids to vectors, or gives the rotation for queries and keys, or does neither.
 
-    Biases by distance are no part of it, since encoder and decoder have different ones.
+    Biases by distance and learned vectors are no part of it, since encoder and decoder have different ones.
     """
 
     def __init__(self, config: Seq2SeqConfig) -> None:
         super().__init__()
-        is_sinusoidal, interleaved = config.positions == "sinusoidal", config.interleaved_sinusoids
-        self.sinusoidal = Sinusoidal(config.width, interleaved=interleaved) if is_sinusoidal else None
+        self.sinusoidal = None
+        if config.positions == "sinusoidal":
+            self.sinusoidal = Sinusoidal(
+                config.width,
+                interleaved=config.interleaved_sinusoids,
+                inclusive=config.inclusive_sinusoids,
+                offset=config.position_offset,
+            )
         self.rotary = Rotary(config.width_of_heads, 10_000.0) if config.positions == "rotary" else None
 
     def forward(
@@ -69,6 +75,11 @@ class PositionEncoding(nn.Module):
         if self.sinusoidal is not None:
             x = x + self.sinusoidal(positions).to(x.dtype)
         return x, None if self.rotary is None else self.rotary(positions, x)
+
+
+def learned_places(config: Seq2SeqConfig, positions: int) -> nn.Embedding | None:
+    """A vector for each position, after rows that are not used; None for no positions."""
+    return nn.Embedding(config.position_offset + positions, config.width) if positions else None
 
 
 class DecoderBlock(nn.Module):
@@ -120,8 +131,10 @@ class TransformerDecoder(nn.Module):
         super().__init__()
         blocks = block_config(config, config.decoder_layers)
         self.width, self.dropout, self.positions = config.width, config.dropout, PositionEncoding(config)
+        self.offset = config.position_offset
         self.bias = Relative(config.heads) if config.positions == "relative" else None
-        self.places = nn.Embedding(config.learned_positions, config.width) if config.learned_positions else None
+        self.places = learned_places(config, config.learned_positions)
+        self.embedding_norm = norm_of(blocks) if config.embedding_norm else None
         self.blocks = nn.ModuleList(DecoderBlock(config, blocks) for _ in range(config.decoder_layers))
         self.norm = norm_of(blocks) if config.norm_place == "pre" else None
 
@@ -161,12 +174,14 @@ class TransformerDecoder(nn.Module):
     ) -> Tensor:
         x, rotation = self.positions(x, positions)
         if self.places is not None:
-            if (last := int(positions.max())) >= self.places.num_embeddings:
+            known = self.places.num_embeddings - self.offset
+            if (last := int(positions.max())) >= known:
                 raise SettingError(
-                    f"the decoder has vectors for {self.places.num_embeddings:,} positions, but is to read token "
+                    f"the decoder has vectors for {known:,} positions, but is to read token "
                     f"{last + 1:,}; give shorter texts, or a lower max_tokens"
                 )
-            x = x + self.places(positions)
+            x = x + self.places(positions + self.offset)
+        x = x if self.embedding_norm is None else self.embedding_norm(x)
         x = drop(x, self.dropout, self.training)
         if source.weights_out is not None:
             mask = mask._replace(weights_out=source.weights_out.target)

@@ -1,6 +1,7 @@
 """The architectures of transformers that can be opened and written, each as two tables; relatives share a file."""
 
 from chainrule.open_models.architecture import Architecture
+from chainrule.open_models.architectures.bart import BART, M2M_100, MBART
 from chainrule.open_models.architectures.bert import BERT, DISTILBERT, ELECTRA, MODERNBERT, MPNET, ROBERTA, XLM_ROBERTA
 from chainrule.open_models.architectures.cohere import BLOOM, COHERE, COHERE2, FALCON, GLM, GLM4, GPTJ
 from chainrule.open_models.architectures.gemma import GEMMA, GEMMA2, GEMMA3
@@ -70,6 +71,9 @@ ARCHITECTURES: dict[str, Architecture] = {
         ELECTRA,
         MODERNBERT,
         MARIAN,
+        BART,
+        MBART,
+        M2M_100,
         T5,
         MT5,
     )
