@@ -32,6 +32,10 @@ SCHEMA = {
     "additionalProperties": False,
 }
 
+DEEP: dict[str, Any] = {}
+for _ in range(3000):
+    DEEP = {"items": DEEP}
+
 
 def trained(tokenizer: str, order: int = 2) -> CausalModel:
     return chainrule.train(chainrule.Lines(LINES), chainrule.NGramConfig(order=order), tokenizer=tokenizer)
@@ -180,7 +184,12 @@ def test_what_tokens_add_depends_on_the_token_before_them() -> None:
         ({"grammar": "root ::= ("}, "grammar is not one of GBNF"),
         ({"choices": ["the dog", "the qqq"]}, "'the qqq' has a word that the vocabulary lacks"),
         ({"regex": "the [a-z]{7}"}, "no token of the vocabulary goes on in the form after 'the'"),
-        ({"regex": "the dog", "begin": "cat"}, "does not fit the form"),
+        ({"regex": "the dog", "begin": "cat"}, "begin does not fit regex after ''"),
+        ({"regex": "the", "min_tokens": 5}, "after 'the', the form goes on only with what min_tokens"),
+        ({"json_schema": {"x-guidance": {"lenient": True}}}, "x-guidance is no keyword"),
+        ({"json_schema": {"type": "object", "maxProperties": 2}}, "maxProperties where keys are open"),
+        ({"json_schema": {"enum": {1, 2}}}, "json_schema is not JSON"),
+        ({"json_schema": DEEP}, "nested more than 100 deep"),
     ],
 )
 def test_forms_that_cannot_be_enforced_are_refused(limits: dict[str, Any], message: str) -> None:
@@ -193,7 +202,9 @@ def test_forms_that_cannot_be_enforced_are_refused(limits: dict[str, Any], messa
     [
         ({"regex": "a", "choices": ["b"]}, "regex and choices both say"),
         ({"choices": "a"}, "choices takes several texts"),
-        ({"choices": ["a", ""]}, "a choice is empty"),
+        ({"choices": ["a", ""]}, "there is no choice, or one is empty"),
+        ({"choices": []}, "there is no choice"),
+        ({"json_schema": True}, "expected an object"),
         ({"regex": "a", "unknown": "spelled"}, "spelled out"),
     ],
 )
@@ -204,7 +215,13 @@ def test_limits_that_contradict_a_form_are_refused(limits: dict[str, Any], messa
 
 def test_files_of_forms_are_read_with_clear_errors(tmp_path: Path) -> None:
     path = tmp_path / "schema.json"
-    for content, message in ((b"{", "is not JSON"), (b'{"a": NaN}', "NaN")):
+    deep = b"[" * 100_000
+    for content, message in (
+        (b"{", "is not JSON"),
+        (b'{"a": NaN}', "NaN"),
+        (deep, "nested too deeply"),
+        (b"null", "an object"),
+    ):
         path.write_bytes(content)
         with pytest.raises(SettingError, match=message):
             read_schema(path)
@@ -226,5 +243,30 @@ def test_a_probability_needs_texts_in_a_form() -> None:
     model = trained("word")
     with pytest.raises(SettingError, match="not drawn in a form"):
         form_probability(model.sample("", 2, seed=1))
+    hot = model.sample("", 2, SamplingConfig(temperature=0.5), Limits(regex="the dog"), seed=1)
+    with pytest.raises(SettingError, match="no temperature"):
+        form_probability(hot)
+    cut = model.sample("", 3, limits=Limits(regex="the dog said", max_tokens=1), seed=1)
+    assert form_probability(cut) == (0.0, math.inf, 0.0)
+    rare = [text._replace(log_mass=-600.0 - i, ending="end") for i, text in enumerate(cut)]
+    assert 0 < form_probability(rare).error < form_probability(rare).value < 1e-250
+
+
+def test_thousands_of_choices_are_a_form() -> None:
+    choices = [f"no {number}" for number in range(3000)]
+    [text] = trained("byte").sample("", 1, limits=Limits(choices=choices), seed=1)
+    assert text.text in choices
+
+
+def test_white_space_in_json_is_little() -> None:
+    spaces = chainrule.Lines([" " * 40 + "{}" + " " * 40] * 5)
+    model = chainrule.train(spaces, chainrule.NGramConfig(order=3), tokenizer="byte")
+    for text in model.sample("", 5, limits=Limits(json_schema=SCHEMA, max_tokens=300), seed=1):
+        assert "   " not in text.text.replace("\n" + " " * 3, "\n") or "\n" in text.text
+    indented = form_of(Limits(json_schema=SCHEMA), model.tokenizer, "")
+    assert indented is not None
+    for indent in (None, 1, 4):
+        written = json.dumps({"a": 1, "b": "x"}, indent=indent)
+        assert indented.after(model.tokenizer.encode_texts([written]).ids[:-1].tolist()) is not None
     with pytest.raises(SettingError, match="no text"):
         form_probability([])

@@ -145,6 +145,29 @@ def test_servers_are_checked_as_far_as_they_tell(
     assert {check.name for check in found.checks if check.holds is None} == untested
 
 
+class Answering:
+    def __init__(self, choices: list[Any]) -> None:
+        self.choices = choices
+
+    def completions(self, body: Any) -> list[dict[str, Any]]:
+        return self.choices
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [[], [{"logprobs": {"top_logprobs": "x"}}], [{"logprobs": {"top_logprobs": [{"a": None}]}}], [{"logprobs": "x"}]],
+)
+def test_servers_that_answer_nonsense_are_told(choices: list[Any]) -> None:
+    with pytest.raises(ServerError, match="the answer"):
+        check_server(Answering(choices), LINES, contexts=2)
+
+
+def test_a_server_that_tells_nothing_proves_nothing() -> None:
+    assert check_server(Answering([{}]), LINES, contexts=2).is_distribution is None
+    impossible = {"logprobs": {"top_logprobs": [{" a": -math.inf}]}}
+    assert check_server(Answering([impossible]), LINES, contexts=2).is_distribution is False
+
+
 def test_wrong_arguments_are_clear_errors(lm: chainrule.CausalModel) -> None:
     with pytest.raises(SettingError, match="contexts is 0"):
         chainrule.verify_distribution(lm, contexts=0)

@@ -110,11 +110,13 @@ def test_a_tool_that_may_be_called_need_not_be(served: ServedModel) -> None:
         ({"response_format": JSON_SCHEMA, "regex": "a"}, "response_format"),
         ({"tools": TOOLS, "response_format": JSON_SCHEMA}, "tools"),
         ({"regex": "("}, "regex"),
-        ({"tool_choice": "required"}, "tools"),
+        ({"tool_choice": "required"}, "tool_choice"),
         ({"tools": [{"type": "function"}]}, "tools"),
         ({"tools": [{"type": "function", "function": {"name": "a b"}}]}, "tools"),
         ({"tools": [*TOOLS, *TOOLS]}, "tools"),
-        ({"tools": TOOLS, "tool_choice": {"type": "function", "function": {"name": "h"}}}, "tools"),
+        ({"tools": TOOLS, "tool_choice": {"type": "function", "function": {"name": "h"}}}, "tool_choice"),
+        ({"choices": []}, "choices"),
+        ({"tools": [{"type": "function", "function": {"name": "a", "parameters": []}}]}, "tools"),
         ({"tools": [{"type": "function", "function": {"name": "a", "parameters": {"not": {}}}}]}, "tools"),
         ({"functions": [{"name": "a"}]}, "functions"),
     ],
@@ -140,6 +142,13 @@ def test_calls_are_read_alike_however_the_text_arrives(sizes: list[int], kind: s
     some, new = reader.feed(rest, is_last=True)
     calls = [one["function"] for one in joined_calls(parts)]
     assert (written + some, [one["function"] for one in joined_calls(pieces + new)]) == (content, calls)
+    if kind == "call":  # cut anywhere after its arguments, it has no more than these
+        for end in range(text.index("true}") + 5, len(text)):
+            one = CallReader([tool])
+            _, own = one.feed(text[:end], is_last=True)
+            assert [call["function"]["arguments"] for call in joined_calls(own)] == [calls[0]["arguments"]]
+        for end in range(1, len("<tool_call>")):
+            assert CallReader([tool]).feed(text[:end], is_last=True) == ("", [])
     assert whole.calls == {"call": 1, "text": 0, "cut": 1, "two": 2, "<table>": 0}[kind]
     if kind in ("call", "two"):
         assert calls[0] == {"name": "f", "arguments": '{"a": "} x", "b": true}'}

@@ -70,12 +70,12 @@ def read_tools(tools: Any, choice: Any) -> ToolChoice:
 def _tool(tool: Any, number: int) -> Tool:
     match tool:
         case {"type": "function", "function": {"name": str(name), **rest}} if _NAME.fullmatch(name):
-            parameters = rest.get("parameters") or {"type": "object", "properties": {}, "additionalProperties": False}
-            if isinstance(parameters, dict):
+            parameters = rest.get("parameters", {"type": "object", "properties": {}, "additionalProperties": False})
+            if isinstance(parameters, dict) and parameters.get("type", "object") == "object":
                 return Tool(name, str(rest.get("description") or ""), parameters)
     raise SettingError(
         f"tools: number {number} is {json.dumps(tool)[:80]}; expected a function with a name of up to 64 letters, "
-        "digits, _ and -, and its parameters, a JSON schema"
+        "digits, _ and -, and its parameters, the JSON schema of an object"
     )
 
 
@@ -133,7 +133,7 @@ class CallReader:
 
     def __init__(self, tools: Sequence[Tool]) -> None:
         self._heads = {tool.head: tool.name for tool in tools}
-        self._text = ""
+        self._text = self._given = ""  # what has not been given yet, and the arguments that have
         self._place = "begin" if tools else "text"
         self.calls = 0
 
@@ -143,7 +143,7 @@ class CallReader:
         parts: list[dict[str, Any]] = []
         while True:
             if self._place == "begin":
-                if len(self._text) < len(_MARK) and _MARK.startswith(self._text) and not is_last:
+                if len(self._text) < len(_MARK) and _MARK.startswith(self._text):
                     return "", parts
                 self._place = "head" if self._text.startswith(_MARK) else "text"
             if self._place == "text":
@@ -157,16 +157,28 @@ class CallReader:
                 function = {"name": self._heads[head], "arguments": ""}
                 identity = f"call_{uuid.uuid4().hex[:24]}"
                 parts.append({"index": self.calls, "id": identity, "type": "function", "function": function})
-                self._text, self._place = self._text[len(head) :], "arguments"
+                self._text, self._place, self._given = self._text[len(head) :], "arguments", ""
                 self.calls += 1
             end = self._text.find(_TAIL)  # in JSON, a newline and < never follow } but here
-            kept = end if end >= 0 else len(self._text) if is_last else max(0, len(self._text) - len(_TAIL) + 1)
-            if kept:
+            kept = end if end >= 0 else max(0, len(self._text) - len(_TAIL) + 1)
+            if end < 0 and is_last:  # cut: the arguments as far as they go, without what comes after them
+                self._text = self._text[: _end_of_json(self._given + self._text) - len(self._given)]
+                kept = len(self._text)
+            if kept > 0:
+                self._given += self._text[:kept]
                 parts.append({"index": self.calls - 1, "function": {"arguments": self._text[:kept]}})
             if end < 0:
                 self._text = self._text[kept:]
                 return "", parts
             self._text, self._place = self._text[end + len(_TAIL) :], "head"
+
+
+def _end_of_json(text: str) -> int:
+    """Where the value that a text begins with ends; the text's end if it does not."""
+    try:
+        return json.JSONDecoder().raw_decode(text)[1]
+    except ValueError:
+        return len(text)
 
 
 def joined_calls(parts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

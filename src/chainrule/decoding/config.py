@@ -143,10 +143,16 @@ def read_schema(path: Path) -> Any:
     """The JSON schema of a file. Raises SettingError."""
     from chainrule.base.json import parse_json
 
+    data = _read(path)
     try:
-        return parse_json(_read(path))
+        schema = parse_json(data)
+    except RecursionError:
+        raise SettingError(f"{path} is nested too deeply; expected a JSON schema") from None
     except ValueError as error:
         raise SettingError(f"{path} is not JSON: {error}; expected a JSON schema") from None
+    if not isinstance(schema, dict):
+        raise SettingError(f"{path} is {str(schema)[:80]}; expected a JSON schema that is an object, such as {{}}")
+    return schema
 
 
 def read_grammar(path: Path) -> str:
@@ -200,7 +206,7 @@ class Limits(Options):
     grammar: str | None = option(
         None, "generate texts of the grammar in this file, of Lark or GBNF", reads=Path, parse=read_grammar
     )
-    choices: Sequence[str] = option((), "generate one of these texts", reads=tuple[str, ...])
+    choices: Sequence[str] | None = option(None, "generate one of these texts", reads=tuple[str, ...])
     unknown: Literal["banned", "spelled"] = option(
         "banned", "never generate unknown words, or spell them out with the model's speller"
     )
@@ -218,13 +224,15 @@ class Limits(Options):
         if first_stop(self.begin, self.stop) >= 0:
             raise SettingError(f"texts must begin with {self.begin!r}, which contains a stop string; change one")
         check_lengths(self.min_tokens, self.max_tokens)
-        forms = [name for name in FORMS if getattr(self, name) not in (None, ())]
+        forms = [name for name in FORMS if getattr(self, name) is not None]
         if len(forms) > 1:
             raise SettingError(f"{forms[0]} and {forms[1]} both say which form a text has; choose one")
         if forms and self.unknown == "spelled":
             raise SettingError(f"{forms[0]} cannot be enforced in words that are spelled out; leave <unk> banned")
-        if "" in self.choices:
-            raise SettingError("a choice is empty; leave it out")
+        if self.choices is not None and (not self.choices or "" in self.choices):
+            raise SettingError("there is no choice, or one is empty; give some texts")
+        if self.json_schema is not None and not isinstance(self.json_schema, dict):
+            raise SettingError(f"json_schema is {str(self.json_schema)[:80]}; expected an object, such as {{}}")
 
     @property
     def is_only_form(self) -> bool:
@@ -234,7 +242,7 @@ class Limits(Options):
 
     @property
     def has_form(self) -> bool:
-        return any(getattr(self, name) not in (None, ()) for name in FORMS)
+        return any(getattr(self, name) is not None for name in FORMS)
 
 
 def first_stop(text: str, stops: Sequence[str]) -> int:

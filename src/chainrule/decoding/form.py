@@ -26,7 +26,7 @@ from chainrule.errors import SettingError
 from chainrule.protocol import END, UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
     from types import ModuleType
 
     from jaxtyping import Bool, Int64
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 _HEADER = '%llguidance {"no_forcing": true}\n'  # so that a mask has all tokens that fit, not only the longest
 _OWN_HEADER = re.compile(r"\s*%llguidance\s*\{[^{}]*\}")
+_OPTIONS, _DEEPEST = "x-guidance", 100
+_WHITE = r"(\n[ \t]{0,40}|[ ]{0,2})"  # in JSON; models that know no better would go on with it
 _LONGEST_REASON = 300  # characters
 _BEFORE = b"a"  # a token before others, to see what they add to it
 
@@ -121,7 +123,7 @@ class Form:
         """grammar: as llguidance writes it. name: of the option, for errors. follows_space: whether the text before
         ends with white space, so that a space at the form's beginning would be one of its own.
         """
-        self._tokens = _tokens_of(tokenizer)
+        self._tokens, self.name = _tokens_of(tokenizer), name
         matcher = _llguidance().LLMatcher
         if said := matcher.validate_grammar(grammar, self._tokens.library):
             raise SettingError(f"{name} cannot be enforced: {_first_line(said)}")
@@ -228,7 +230,7 @@ def form_of(limits: Limits, tokenizer: Tokenizer, prompt: str) -> Form | None:
     follows_space = not prompt or prompt[-1].isspace()
     for name in FORMS:
         value = getattr(limits, name)
-        if value in (None, ()):
+        if value is None:
             continue
         if name == "choices":
             _check_choices(value, tokenizer)
@@ -242,21 +244,55 @@ def form_of_grammar(grammar: str, tokenizer: Tokenizer, name: str) -> Form:
 
 
 def _grammar(name: str, value: Any) -> str:
+    """The form in Lark, as llguidance reads it. Raises SettingError."""
     library = _llguidance()
-    text = json.dumps(value) if name == "json_schema" else json.dumps(list(value)) if name == "choices" else value
-    if len(text) > MAX_FORM_BYTES:
-        raise SettingError(f"{name} has {len(text):,} bytes; expected at most {MAX_FORM_BYTES:,}")
     if name == "json_schema":
+        text = _bounded(_checked_schema(value))
         return f"{_HEADER}start: %json {text}\n"
     if name == "choices":
-        return f"{_HEADER}start: {' | '.join(map(json.dumps, value))}\n"
+        return _bounded(f"{_HEADER}start: CHOICE\nCHOICE: {' | '.join(map(json.dumps, value))}\n")
     if name == "regex":
-        return f"{_HEADER}start: /{library.regex_to_lark(text)}/\n"
+        return f"{_HEADER}start: /{library.regex_to_lark(_bounded(value))}/\n"
+    if "::=" not in _bounded(value):
+        return _HEADER + _OWN_HEADER.sub("", value)
     try:
-        lark = str(library.gbnf_to_lark.any_to_lark(text))
+        return _HEADER + _OWN_HEADER.sub("", str(library.gbnf_to_lark.any_to_lark(value)))
     except Exception as error:  # of any kind
         raise SettingError(f"grammar is not one of GBNF: {_first_line(str(error))}") from None
-    return _HEADER + _OWN_HEADER.sub("", lark)
+
+
+def _bounded(text: str) -> str:
+    if len(text) > MAX_FORM_BYTES:
+        raise SettingError(f"the form has {len(text):,} characters; expected at most {MAX_FORM_BYTES:,}")
+    return text
+
+
+def _checked_schema(schema: Mapping[str, Any]) -> str:
+    """A JSON schema with little white space around what it describes. Raises SettingError.
+
+    Refused is what llguidance would ignore, or let a text get round: its own options, and numbers of properties where
+    keys are open, since a key may be written twice.
+    """
+    waiting: list[tuple[Any, int]] = [(schema, 0)]
+    while waiting:
+        node, depth = waiting.pop()
+        if depth > _DEEPEST:
+            raise SettingError(f"json_schema is nested more than {_DEEPEST} deep; make it flatter, with $defs and $ref")
+        if isinstance(node, dict):
+            if _OPTIONS in node:
+                raise SettingError(f"json_schema cannot be enforced: {_OPTIONS} is no keyword of JSON Schema")
+            is_open = node.get("additionalProperties") is not False or "patternProperties" in node
+            if is_open and (counted := [key for key in ("minProperties", "maxProperties") if key in node]):
+                raise SettingError(f"json_schema cannot be enforced: {counted[0]} where keys are open")
+        waiting += [(part, depth + 1) for part in (node.values() if isinstance(node, dict) else _items(node))]
+    try:
+        return json.dumps({**schema, _OPTIONS: {"whitespace_pattern": _WHITE}})
+    except (TypeError, ValueError) as error:
+        raise SettingError(f"json_schema is not JSON: {error}") from None
+
+
+def _items(node: Any) -> Sequence[Any]:
+    return node if isinstance(node, list | tuple) else ()
 
 
 def _check_choices(choices: Iterable[str], tokenizer: Tokenizer) -> None:

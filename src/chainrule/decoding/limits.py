@@ -96,6 +96,8 @@ class Constraints:
             return None
         state = self.form.begin()
         for token in self.begin:
+            if not state.mask()[token]:
+                raise SettingError(f"begin does not fit {self.form.name} after {state.text!r}; change one of the two")
             state.add(token)
         return state
 

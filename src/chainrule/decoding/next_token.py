@@ -259,7 +259,7 @@ def choose(
     """A token for each row: the model's own log-probability of it, and its id. Raises SettingError if none is left."""
     config = rules.config
     if rules.has_form:
-        _check_forms(histories)
+        _check_forms(histories, rules.banned)
     if config.temperature == 0:
         candidates = best_candidates(model, state, 1, rules, histories)
         if not np.isfinite(candidates.weights).all():
@@ -277,13 +277,21 @@ def choose(
     return _draw_from_lists(model, state, rules, histories, uniforms)
 
 
-def _check_forms(histories: Sequence[History]) -> None:
+def _check_forms(histories: Sequence[History], banned: Sequence[int]) -> None:
     """Raises SettingError if a text is stuck."""
     for history in histories:
-        if history.form is not None and not history.form.mask().any():
+        if history.form is None:
+            continue
+        mask = history.form.mask()
+        if not mask.any():
             raise SettingError(
                 f"no token of the vocabulary goes on in the form after {history.form.text!r}; choose a form that the "
                 "vocabulary can write, or a model of pieces, bytes or characters"
+            )
+        if not set(np.flatnonzero(mask).tolist() if mask.sum() <= len(banned) else [-1]) - set(banned):
+            raise SettingError(
+                f"after {history.form.text!r}, the form goes on only with what min_tokens or banned words forbid; "
+                "change one of them"
             )
 
 

@@ -41,8 +41,9 @@ class Text(NamedTuple):
 
     text: the normalised prompt and the continuation. continuation: the generated part alone.
     log_prob: that of the generated tokens, and of </s> if the text ended with it, in nats. score: what it was ranked
-    by. tokens: the generated tokens, with the tokenizer's markers. log_mass: of a text that was drawn in a form, the
-    sum of log m over the steps, where m is the probability of all tokens that might follow; see `form_probability`.
+    by. tokens: the generated tokens, with the tokenizer's markers. log_mass: of a text that was drawn in a form and
+    otherwise as the model says, the sum of log m over the steps, where m is the probability of all tokens that might
+    follow; see `form_probability`.
     """
 
     text: str
@@ -72,11 +73,18 @@ def form_probability(texts: Iterable[Text]) -> FormProbability:
     """
     texts = list(texts)
     if not texts or any(text.log_mass is None for text in texts):
-        raise SettingError("there is no text, or one was not drawn in a form; give what generate returned with one")
-    masses = [math.exp(text.log_mass or 0.0) if text.ending == "end" else 0.0 for text in texts]
-    error = float(np.std(masses, ddof=1)) / math.sqrt(len(masses)) if len(masses) > 1 else math.inf
+        raise SettingError(
+            "there is no text, or one was not drawn in a form alone: no temperature, cuts, bans or begin; give what "
+            "sample returned"
+        )
+    logs = np.array([(text.log_mass or 0.0) if text.ending == "end" else -math.inf for text in texts])
+    scale = logs.max()
+    if scale == -math.inf:
+        return FormProbability(0.0, math.inf, 0.0)  # no text has the form: it may be rare, or longer
+    masses = np.exp(logs - scale)
+    error = float(np.std(masses, ddof=1)) / math.sqrt(masses.size) if masses.size > 1 else math.inf
     found = {tuple(text.tokens): math.exp(text.log_prob) for text in texts if text.ending == "end"}
-    return FormProbability(float(np.mean(masses)), error, sum(found.values()))
+    return FormProbability(float(masses.mean()) * math.exp(scale), error * math.exp(scale), sum(found.values()))
 
 
 class Piece(NamedTuple):
@@ -154,10 +162,12 @@ class TextDecoder:
             until=is_stopped if limits.stop else None,
             progress=progress,
         )
-        return [
+        is_the_models = config in (None, SamplingConfig()) and limits.is_only_form
+        texts = [
             self._text(start[number // n], limits, output, self._surfaces(output.tokens, seed, number))
             for number, output in enumerate(samples)
         ]
+        return texts if is_the_models else [text._replace(log_mass=None) for text in texts]
 
     def stream(
         self,

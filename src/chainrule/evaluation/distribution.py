@@ -57,9 +57,10 @@ class DistributionChecks(NamedTuple):
     contexts: int
 
     @property
-    def is_distribution(self) -> bool:
-        """Whether nothing speaks against it."""
-        return all(check.holds is not False for check in self.checks)
+    def is_distribution(self) -> bool | None:
+        """Whether something was tested, and nothing speaks against it; None if nothing could be tested."""
+        found = [check.holds for check in self.checks if check.holds is not None]
+        return all(found) if found else None
 
     def as_json(self) -> dict[str, Any]:
         """For programs."""
@@ -179,11 +180,17 @@ def _next_tokens(server: ServedScores, prompt: str) -> dict[str, float]:
     """The likeliest next tokens with their log-probabilities."""
     body = {"prompt": prompt, "max_tokens": 1, "temperature": 0}
     try:
-        [choice] = server.completions({**body, "logprobs": _TOP})
+        choices = server.completions({**body, "logprobs": _TOP})
     except ServerError:
-        [choice] = server.completions({**body, "logprobs": 5})  # OpenAI's own bound
-    tops = (choice.get("logprobs") or {}).get("top_logprobs") or [{}]
-    return {str(token): float(log_prob) for token, log_prob in (tops[0] or {}).items()}
+        choices = server.completions({**body, "logprobs": 5})  # OpenAI's own bound
+    if not choices:
+        raise ServerError("the answer has no choices; is this the address of an API like OpenAI's?")
+    choice = choices[0]
+    try:
+        tops = (choice.get("logprobs") or {}).get("top_logprobs") or [{}]
+        return {str(token): float(log_prob) for token, log_prob in (tops[0] or {}).items()}
+    except (TypeError, ValueError, AttributeError, KeyError):
+        raise ServerError("the answer's logprobs are not as OpenAI's interface has them") from None
 
 
 def _is_text(token: str) -> bool:
@@ -194,8 +201,9 @@ def _is_text(token: str) -> bool:
 def _check_tops(tops: Sequence[Mapping[str, float]]) -> Check:
     if not all(tops):
         return Check("sum", None, "the server gives no log-probabilities of next tokens")
-    most = max(math.fsum(map(math.exp, row.values())) for row in tops)
-    holds = most <= 1 + _CLOSE and all(log_prob <= _CLOSE for row in tops for log_prob in row.values())
+    sums = [math.fsum(map(math.exp, row.values())) if max(row.values()) < 1 else math.inf for row in tops]
+    most = max(sums)
+    holds = min(sums) > 0 and most <= 1 + _CLOSE and all(score <= _CLOSE for row in tops for score in row.values())
     return Check("sum", holds, f"the {len(tops[0])} likeliest next tokens have up to {most:.4f} together")
 
 
@@ -204,9 +212,12 @@ def _scores(server: ServedScores, prompts: Sequence[str]) -> list[list[tuple[str
     body = {"prompt": list(prompts), "max_tokens": 0, "echo": True, "logprobs": 1}
     rows = []
     for choice in server.completions(body):
-        told = choice.get("logprobs") or {}
-        pairs = zip(told.get("tokens") or [], told.get("token_logprobs") or [], strict=False)
-        rows.append([(str(token), math.nan if score is None else float(score)) for token, score in pairs])
+        try:
+            told = choice.get("logprobs") or {}
+            pairs = zip(told.get("tokens") or [], told.get("token_logprobs") or [], strict=False)
+            rows.append([(str(token), math.nan if score is None else float(score)) for token, score in pairs])
+        except (TypeError, ValueError, AttributeError):
+            raise ServerError("the answer's logprobs are not as OpenAI's interface has them") from None
     if len(rows) != len(prompts) or not all(rows):
         raise ServerError("the answer has no scores of the prompt's tokens")
     return rows

@@ -20,6 +20,7 @@ from chainrule.cli.shared.options import (
 )
 from chainrule.cli.shared.screen import note, print_json, progress_bar
 from chainrule.cli.shared.server_options import ModelOrName, ServerOptions
+from chainrule.errors import SettingError
 
 Form = Literal["hugging-face"]
 
@@ -220,6 +221,7 @@ def _verify_distribution(
         print_json({"model": str(name), **found.as_json()})
     else:
         print(found)
+    if found.is_distribution is None:
+        raise SettingError(f"{name}: nothing could be tested")
     if not found.is_distribution:
-        note(f"{name}: not a distribution: its scores and perplexities cannot be compared with those of others")
-        raise SystemExit(1)
+        raise SettingError(f"{name}: not a distribution: its perplexities cannot be compared with those of others")

@@ -136,8 +136,7 @@ def _note_form(texts: list[Text], config: SamplingConfig, limits: Limits) -> Non
 
     if cut := sum(text.ending == "length" for text in texts):
         note(f"{cut} of {len(texts)} texts reached --max-tokens {limits.max_tokens} before the form's end; raise it")
-    is_the_models = config == SamplingConfig() and limits.is_only_form
-    if is_the_models and len(texts) > 1:
+    if len(texts) - cut > 1 and config == SamplingConfig() and limits.is_only_form:
         value, error, _ = form_probability(texts)
         note(f"without the form, a text has it with probability {value:.2g} (standard error {error:.1g})")
 

@@ -251,7 +251,8 @@ class ChatAnswer:
         try:
             tools = read_tools(body.tools, body.tool_choice)
         except SettingError as error:
-            raise ApiError(400, str(error), param="tools") from None
+            param = "tool_choice" if str(error).startswith("tool_choice") else "tools"
+            raise ApiError(400, str(error), param=param) from None
         form = await asyncio.to_thread(form_of_request, body, served, tools)
         settings = text_settings(
             body, served, max_tokens=max_tokens, choices=body.n or 1, top=top, form=form, defaults=CHAT_SAMPLING

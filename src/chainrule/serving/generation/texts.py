@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import secrets
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -332,7 +333,6 @@ def _schema_of(asked: Any) -> Any:
             return {"type": "object"}
         case {"type": "json_schema", "json_schema": {"name": str(name), "schema": dict(schema)}} if 0 < len(name) <= 64:
             return schema
-    message = (
-        f"response_format is {str(asked)[:80]}; expected its type, one of {_FORMATS}, the last with a name and a schema"
-    )
+    expected = f"expected its type, one of {_FORMATS}, the last with a name and a schema"
+    message = f"response_format is {json.dumps(asked)[:80]}; {expected}"
     raise ApiError(400, message, param="response_format")
