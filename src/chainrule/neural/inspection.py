@@ -77,7 +77,10 @@ def maps_of_text(model: Scorer | Embedder, tokens: Tokens) -> tuple[Int64[ndarra
 
 @torch.inference_mode()
 def maps_of_pair(model: NeuralSeq2SeqModel, source: Tokens, target: Tokens) -> list[LayerWeights]:
-    """The maps of a source, with its </s>, and of a target, after </s>. Raises SettingError without attention."""
+    """The maps of a source, with its </s>, and of a target, after </s>, without what else is read around them.
+
+    Raises SettingError without attention.
+    """
     network = model.network
     if network.config.attention == "none":
         raise SettingError(
