@@ -17,7 +17,6 @@ _moved.install()
 
 # The public names of each module below chainrule; type checkers and editors read them in `__init__.pyi`.
 _PUBLIC = {
-    "api.models.distribution": ("verify_distribution",),
     "api.editing.convert": ("convert", "convert_vectors"),
     "api.editing.mix": ("merge", "mix"),
     "api.editing.prune": ("prune_by_entropy", "prune_to_text", "prune_to_vocabulary"),
@@ -27,7 +26,7 @@ _PUBLIC = {
     "api.models.model": ("Model",),
     "api.models.model_info": ("ModelInfo",),
     "api.models.scoring_model": ("ScoringModel",),
-    "api.opening": ("info", "load", "verify"),
+    "api.opening": ("info", "load", "verify", "verify_distribution"),
     "api.seq2seq.caption_model": ("Caption", "CaptionModel"),
     "api.seq2seq.seq2seq_model": ("Seq2SeqModel", "load_pairs"),
     "api.showing.attend": ("AttentionMaps", "PictureAttention", "attend", "attend_picture"),

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from chainrule.api.editing.prune import prune_to_text as prune_to_text
     from chainrule.api.editing.prune import prune_to_vocabulary as prune_to_vocabulary
     from chainrule.api.models.classifier_model import ClassifierModel as ClassifierModel
-    from chainrule.api.models.distribution import verify_distribution as verify_distribution
     from chainrule.api.models.embedding_model import EmbeddingModel as EmbeddingModel
     from chainrule.api.models.language_models import BeamTree as BeamTree
     from chainrule.api.models.language_models import CausalModel as CausalModel
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from chainrule.api.opening import info as info
     from chainrule.api.opening import load as load
     from chainrule.api.opening import verify as verify
+    from chainrule.api.opening import verify_distribution as verify_distribution
     from chainrule.api.seq2seq.caption_model import Caption as Caption
     from chainrule.api.seq2seq.caption_model import CaptionModel as CaptionModel
     from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel as Seq2SeqModel

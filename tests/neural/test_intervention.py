@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 import torch
-from random_networks import MODERN, random_model
+from random_networks import DOCUMENT_NETWORKS, MODERN, STREAM_NETWORKS, random_model
 
 from chainrule.base.progress import silent
 from chainrule.errors import SettingError
@@ -136,3 +136,19 @@ def test_what_cannot_be_removed_is_said() -> None:
         "layer 2, feed-forward",
         "layer 2",
     ]
+
+
+MIXED = {**DOCUMENT_NETWORKS, **STREAM_NETWORKS}
+
+
+@pytest.mark.parametrize("name", [name for name, config in MIXED.items() if getattr(config, "mixers", ())])
+def test_blocks_without_attention_have_the_same_units(name: str) -> None:
+    model = random_model(MIXED[name])
+    units = units_of(model)
+    assert len({tuple(unit.part for unit in layer) for layer in units}) == 1
+    rows = log_probs_without(model, TOKENS, [[], *([unit] for layer in units for unit in layer)], "zero", silent)
+    changes = (rows[1:] - rows[0]).reshape(len(units), len(units[0]), -1)
+    for layer, mixer in enumerate(MIXED[name].mixers):  # type: ignore[attr-defined]
+        heads = changes[layer, [i for i, unit in enumerate(units[layer]) if isinstance(unit.part, int)]]
+        assert mixer == "attention" or not heads.any()  # it has none
+        assert np.abs(changes[layer, -1]).max() > 0

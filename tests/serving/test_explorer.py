@@ -154,9 +154,12 @@ def test_beams_and_attention_are_those_of_the_library(served: Running, folders: 
     weights = np.frombuffer(base64.b64decode(record["weights"]), "<f4").reshape(layer.weights.shape)
     np.testing.assert_allclose(weights, layer.weights, atol=1e-6)
     assert record["rows"] == list(layer.rows)
+    assert record["removable"]
+    assert "without" not in record  # it costs a reading for each head, so only who asks for it waits
     effects = chainrule.inspect(chainrule.load(folders["transformer"]), "ke di", remove="zero").effects
+    record = asked(served, "attention", "transformer", text="ke di", without=True)
     np.testing.assert_allclose(record["without"], effects[0, : len(layer.weights)], atol=1e-5)
-    assert asked(served, "attention", "transformer", text="")["without"] is None
+    assert not asked(served, "attention", "transformer", text="", without=True)["removable"]
 
 
 def test_layers_of_a_network_are_read_by_its_output(served: Running, folders: dict[str, Path]) -> None:

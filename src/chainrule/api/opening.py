@@ -1,4 +1,5 @@
-"""Opens or describes what is in a folder or a file: `load`, `info`, `verify` (checksums), `open_shards`.
+"""Opens or describes what is in a folder or a file: `load`, `info`, `open_shards`; `verify` (checksums) and
+`verify_distribution`: whether a model is what it claims to be.
 
 `open_shards` opens some shards of an n-gram model, for a process that serves them.
 """
@@ -6,8 +7,11 @@
 from __future__ import annotations
 
 import os
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, cast, overload
+
+import numpy as np
 
 from chainrule.api.models.load_model import kind_of
 from chainrule.api.models.load_model import load as load_model
@@ -17,13 +21,15 @@ from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.seq2seq.caption_model import CaptionModel, captions_pictures, load_captioner
 from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel, is_seq2seq, load_pairs
 from chainrule.api.vectors.word_vectors import is_vectors_folder, load_vectors
-from chainrule.base.arguments import as_path
+from chainrule.base.arguments import as_path, check_least
 from chainrule.errors import ModelFormatError, SettingError, prefix_errors
 from chainrule.families.table import FAMILIES
 from chainrule.ngram.config import SHARDS
+from chainrule.protocol import UNKNOWN
 from chainrule.storage.config_json import read_config
 from chainrule.storage.hugging_face import is_hugging_face, open_folder
 from chainrule.storage.model_folder import CARD, open_data_file, open_model, saved_family, verify_model
+from chainrule.text.corpus.corpus import source_of
 from chainrule.vectors.fasttext import is_fasttext
 
 if TYPE_CHECKING:
@@ -32,7 +38,9 @@ if TYPE_CHECKING:
     from chainrule.api.models.classifier_model import ClassifierModel
     from chainrule.api.models.embedding_model import EmbeddingModel
     from chainrule.api.models.language_models import CausalModel, CausalNetwork, MaskedModel
+    from chainrule.evaluation.distribution import DistributionChecks, ServedScores
     from chainrule.ngram.trie.table import Table
+    from chainrule.text.corpus.corpus import Paths, Source
     from chainrule.text.tokenization.config import TokenizerConfig
     from chainrule.text.tokenization.vocabulary import Markers
 
@@ -192,6 +200,10 @@ def _bytes_of(folder: Path) -> int:
     return sum(array.nbytes for array in opened.arrays.values()) + sum(map(len, opened.texts.values()))
 
 
+_TEXTS = 1000  # that are read to verify a distribution
+_DRAWN = 20  # of a model's own, where none are given
+
+
 class Verified(NamedTuple):
     """A folder whose checksums are right. bytes: the size of its data files."""
 
@@ -216,6 +228,50 @@ def verify(path: str | os.PathLike[str], *, progress: ProgressOption = None) -> 
         )
     entry = verify_model(folder, callback(progress))
     return Verified(sum(file.bytes for file in entry.files.values()), (folder / CARD).exists())
+
+
+@shows_progress
+def verify_distribution(
+    model: Model | ServedScores,
+    source: Source | Paths | None = None,
+    *,
+    contexts: int = 20,
+    seed: int = 0,
+    progress: ProgressOption = None,
+) -> DistributionChecks:
+    """Checks that a model's probabilities are a distribution, at random contexts of a text.
+
+    model: one that continues texts, or a server: a `chainrule.serving.client.Client`. source: the text; by default the
+    model draws it itself, and a server needs one. contexts: how many. Raises SettingError, TextError, ServerError.
+
+    good:  assert chainrule.verify_distribution(lm, "heldout.txt").is_distribution
+    """
+    from chainrule.api.models.language_models import CausalModel
+    from chainrule.decoding.limits import Constraints
+    from chainrule.decoding.sampling import sample
+    from chainrule.evaluation.distribution import check_distribution, check_server
+
+    check_least("seed", seed, 0)
+    check_least("contexts", contexts, 1)
+    blocks = () if source is None else source_of(source).blocks(callback(progress))
+    texts = list(islice((text for block in blocks for text in block.documents()), _TEXTS))
+    if not isinstance(model, Model):
+        if source is None:
+            raise SettingError("a server needs a text, after whose beginnings it is asked; give one")
+        return check_server(model, texts, contexts=contexts, seed=seed, progress=callback(progress))
+    causal = check_kind(model, CausalModel)
+    if source is None:
+        drawn = sample(
+            causal.language_model,
+            [np.empty(0, np.int32)],
+            constraints=Constraints(banned=(UNKNOWN,)),
+            seed=seed,
+            texts_per_prefix=_DRAWN,
+        )
+        ids = [text.tokens for text in drawn]
+    else:
+        ids = [causal.tokenizer.encode_texts([text]).ids[:-1] for text in texts]
+    return check_distribution(causal.language_model, ids, contexts=contexts, seed=seed, progress=callback(progress))
 
 
 def open_shards(folder: Path, numbers: Sequence[int]) -> tuple[list[int], dict[int, Table]]:

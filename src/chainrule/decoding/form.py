@@ -15,7 +15,6 @@ import json
 import math
 import re
 from functools import cached_property
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -79,18 +78,17 @@ class FormTokens:
     @cached_property
     def library(self) -> Any:
         """The tokenizer of llguidance."""
-        described = SimpleNamespace(
-            tokens=self._texts, eos_token_id=END, bos_token_id=None, special_token_ids=self._special
-        )
-        wrapped = _llguidance().TokenizerWrapper(_Readable(described))
+        wrapped = _llguidance().TokenizerWrapper(_Readable(self._texts, self._special))
         return _llguidance().LLTokenizer(wrapped, n_vocab=len(self._texts))
 
 
 class _Readable:
     """What llguidance asks of a tokenizer. It encodes nothing: texts are walked by the tokens that were drawn."""
 
-    def __init__(self, described: SimpleNamespace) -> None:
-        self.__dict__.update(vars(described))
+    eos_token_id, bos_token_id = END, None
+
+    def __init__(self, tokens: list[bytes], special: list[int]) -> None:
+        self.tokens, self.special_token_ids = tokens, special
 
     def __call__(self, text: bytes | str) -> list[int]:
         return []

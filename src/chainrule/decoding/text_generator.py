@@ -178,17 +178,31 @@ class TextDecoder:
         seed: int,
         number: int = 0,
     ) -> Iterator[str]:
+        """As `pieces`, without the endings and empty pieces."""
+        grown = self.pieces(prompt, config, limits, seed=seed, number=number)
+        yield next(grown).text
+        yield from (piece.text for piece in grown if piece.text)
+
+    def pieces(
+        self,
+        prompt: str,
+        config: SamplingConfig | None = None,
+        limits: Limits | None = None,
+        *,
+        seed: int,
+        number: int = 0,
+    ) -> Iterator[Piece]:
         """Text `number` of `sample_each`, in pieces, each as soon as no later token can change it.
 
-        The first piece is the prompt. Raises SettingError.
+        The first piece is the prompt; only the last one has an ending. Raises SettingError.
         """
         limits = _checked(config, limits, seed)
         start = _Prompt.of(prompt, self.tokenizer)
         constraints = constraints_for(limits, self.tokenizer, prompt)
         growing = self._growing(start, limits, [])
-        yield start.text
+        yield Piece(start.text)
         grown = steps(self.model, [start.tokens], config, constraints, seed=seed, first=number)
-        yield from (piece.text for piece in self._pieces(grown, growing, seed, number) if piece.text)
+        yield from self._pieces(grown, growing, seed, number)
 
     def stream_from(
         self,

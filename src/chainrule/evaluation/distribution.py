@@ -170,7 +170,8 @@ def check_server(
     try:
         checks.append(_check_candidates(server, prompts[0], tops))
         progress("asking the server", 2, 3)
-        checks += [_check_steps(server, prompts, tops), _check_later(server, prompts, chosen, cuts)]
+        whole = [" ".join(one) for one in chosen]
+        checks += [_check_steps(server, prompts, tops), _check_later(server, prompts, whole)]
     except ServerError as error:
         checks.append(Check("scores", None, f"the server gives no scores of prompts (echo): {error}"))
     return DistributionChecks(checks, contexts)
@@ -259,13 +260,10 @@ def _check_steps(server: ServedScores, prompts: Sequence[str], tops: Sequence[Ma
     return Check("steps", worst <= _THEIR_CLOSE, f"scores and next tokens differ by {worst:.1g} nats")
 
 
-def _check_later(
-    server: ServedScores, prompts: Sequence[str], chosen: Sequence[Sequence[str]], cuts: Sequence[int]
-) -> Check:
-    """The scores of prompts alone, and with other texts after them."""
-    longer = [" ".join([*one[:cut], *one[cut:]]) for one, cut in zip(chosen, cuts, strict=True)]
+def _check_later(server: ServedScores, prompts: Sequence[str], whole: Sequence[str]) -> Check:
+    """The scores of prompts alone, and as the beginnings of whole texts."""
     worst = 0.0
-    for alone, more in zip(_scores(server, prompts), _scores(server, longer), strict=True):
+    for alone, more in zip(_scores(server, prompts), _scores(server, whole), strict=True):
         for (token, score), (other, changed) in zip(alone, more, strict=False):
             if token != other:
                 break

@@ -71,8 +71,7 @@ def softmax(
 
 def weights_of(scores: Float[ndarray, "*rows keys"]) -> Float[ndarray, "*rows keys"]:
     """The softmax of scores over the keys."""
-    powers = np.exp(scores - scores.max(-1, keepdims=True))
-    return np.asarray(powers / powers.sum(-1, keepdims=True))
+    return torch.from_numpy(scores).softmax(-1).numpy()
 
 
 def projections(

@@ -68,14 +68,20 @@ def _search(
 
 
 def attention(
-    model: object, text: str, layer: int = 0, *, given: str | None = None, picture: Picture | None = None
+    model: object,
+    text: str,
+    layer: int = 0,
+    *,
+    without: bool = False,
+    given: str | None = None,
+    picture: Picture | None = None,
 ) -> Json:
     """The attention maps of one layer, and the titles of all; for captions, the picture as each token attends to it.
 
     text: for seq2seq models and captioners, the target; by default what the model writes. given, picture: as for
-    `text_model`. weights: float32, little-endian, in base64: head by head, each row by row. without: of a Transformer
-    that continues texts, the change in log P of the text, in nats, where each head is removed. Raises SettingError,
-    TextError, MarkerError.
+    `text_model`. weights: float32, little-endian, in base64: head by head, each row by row. without: whether to read
+    the text again without each head, for the change in its log P, in nats, where heads are removable: of a Transformer
+    that continues texts. Raises SettingError, TextError, MarkerError.
     """
     if isinstance(model, CaptionModel):
         shown = attend_picture(model, chosen(picture), text or None)
@@ -93,22 +99,22 @@ def attention(
             "this model has no attention to show; expected a Transformer, a seq2seq model, or a captioner"
         )
     assert isinstance(drawn, AttentionMaps)
-    return {**_maps(drawn, layer), "without": _without_heads(model, text, layer)}
+    record = _maps(drawn, layer)
+    return {**record, **_without_heads(model, text, layer, without)} if isinstance(model, CausalModel) else record
 
 
-def _without_heads(model: object, text: str, layer: int) -> list[float] | None:
-    from chainrule.neural.encoders.transformer import Transformer
-    from chainrule.neural.intervention import log_probs_without, units_of
-    from chainrule.neural.language_model import NeuralModel
+def _without_heads(model: CausalModel, text: str, layer: int, is_wanted: bool) -> Json:
+    """Whether heads can be removed and, if that is wanted, what each is worth."""
+    from chainrule.neural.intervention import has_units, log_probs_without, units_of
 
-    if not isinstance(model, CausalModel):
-        return None
     engine, tokens = model.engine, model.tokenizer.encode_texts([text]).ids[:-1]
-    if not (isinstance(engine, NeuralModel) and isinstance(engine.network.encoder, Transformer) and len(tokens)):
-        return None
+    if not (has_units(engine) and len(tokens)):
+        return {"removable": False}
+    if not is_wanted:
+        return {"removable": True}
     heads = [unit for unit in units_of(engine)[layer] if isinstance(unit.part, int)]
     rows = log_probs_without(engine, tokens, [[], *([head] for head in heads)], "zero", silent).astype(np.float64)
-    return [float(change) for change in (rows[1:] - rows[0]).sum(1)]
+    return {"removable": True, "without": [float(change) for change in (rows[1:] - rows[0]).sum(1)]}
 
 
 def _check_length(tokens: int) -> None:

@@ -52,17 +52,22 @@ class Unit(NamedTuple):
         return f"layer {self.layer + 1}" if name == "layer" else f"layer {self.layer + 1}, {name}"
 
 
+def has_units(model: object) -> bool:
+    """Whether a model has heads and layers that can be removed."""
+    return isinstance(model, NeuralModel) and isinstance(model.network.encoder, Transformer)
+
+
 def units_of(model: object) -> list[list[Unit]]:
-    """What can be removed of each layer: its heads, attention, feed-forward, layer. Raises SettingError."""
-    encoder = _transformer_of(model)
-    units: list[list[Unit]] = []
-    for layer, block in enumerate(cast("list[Block]", list(encoder.blocks))):
-        heads = 0 if block.recurrent else block.attention.heads
-        parts: list[int | Literal["attention", "feed-forward", "layer"]] = [*range(heads), "attention"]
-        if block.feed_forward is not None:
-            parts.append("feed-forward")
-        units.append([Unit(layer, part) for part in (*parts, "layer")])
-    return units
+    """What can be removed of each layer: its heads, attention, feed-forward, layer; of all layers alike.
+
+    A recurrence counts as attention. A part that a layer lacks changes nothing. Raises SettingError.
+    """
+    blocks = cast("list[Block]", list(_transformer_of(model).blocks))
+    heads = max(0 if block.recurrent else block.attention.heads for block in blocks)
+    parts: list[int | Literal["attention", "feed-forward", "layer"]] = [*range(heads), "attention"]
+    if any(block.feed_forward is not None for block in blocks):
+        parts.append("feed-forward")
+    return [[Unit(layer, part) for part in (*parts, "layer")] for layer in range(len(blocks))]
 
 
 @torch.inference_mode()
@@ -132,8 +137,8 @@ def _outputs(encoder: Transformer, network: Network, tokens: Tokens) -> dict[tup
 
 
 def _transformer_of(model: object) -> Transformer:
-    if isinstance(model, NeuralModel) and isinstance(model.network.encoder, Transformer):
-        return model.network.encoder
+    if has_units(model):
+        return cast("NeuralModel", model).network.encoder  # type: ignore[return-value]  # a Transformer
     raise SettingError("this model has no heads to remove; expected a Transformer that continues texts")
 
 

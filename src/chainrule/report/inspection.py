@@ -7,18 +7,20 @@ where a Transformer's heads and layers are removed.
 from __future__ import annotations
 
 import base64
+import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from chainrule.base.files import check_new_file
+from chainrule.base.files import check_new_file, replace_file
 from chainrule.drawing.pages import png_address, render, shorten
 from chainrule.errors import SettingError
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from jaxtyping import Float32, Float64, UInt8
     from numpy import ndarray
@@ -32,6 +34,25 @@ def check_inspection_file(path: Path, *, overwrite: bool) -> None:
     if path.suffix.lower() not in _SUFFIXES:
         raise SettingError(f"{path}: the name must end in .html for a page, or in .json")
     check_new_file(path, overwrite=overwrite)
+
+
+class Shown(Protocol):
+    """What a page shows, and its numbers."""
+
+    @property
+    def page(self) -> str: ...
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+
+
+def write_inspection(shown: Shown, path: str | os.PathLike[str], *, overwrite: bool) -> None:
+    """Writes the page, .html, or the numbers, .json. Raises OutputError, SettingError."""
+    target = Path(path)
+    check_inspection_file(target, overwrite=overwrite)
+    is_page = target.suffix.lower() == ".html"
+    with replace_file(target) as file:
+        file.write((shown.page if is_page else json.dumps(shown.to_dict(), ensure_ascii=False) + "\n").encode())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -71,6 +71,7 @@ class AttentionBody(ViewBody):
     """The body of /v1/explore/attention."""
 
     layer: Whole = 0
+    without: bool = False
 
 
 def add_explorer(app: FastAPI, post: Callable[..., None], service: Service) -> None:
@@ -116,7 +117,9 @@ def add_explorer(app: FastAPI, post: Callable[..., None], service: Service) -> N
         return await on_view(body, lambda model, given: beams(model, body.text, body.size, body.max_tokens, **given))
 
     async def attention_route(body: AttentionBody) -> Json:
-        return await on_view(body, lambda model, given: attention(model, body.text, body.layer, **given))
+        return await on_view(
+            body, lambda model, given: attention(model, body.text, body.layer, without=body.without, **given)
+        )
 
     post("/v1/explore/model", ModelBody, model_route)
     post("/v1/explore/next", NextBody, next_route)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
@@ -14,10 +12,9 @@ from chainrule.api.models.model import check_kind
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.applications.continuations import Pair, split_pairs
 from chainrule.applications.prompting.choices import join
-from chainrule.base.files import replace_file
 from chainrule.errors import SettingError
 from chainrule.neural.intervention import Removal, Unit, log_probs_without, units_of
-from chainrule.report.inspection import check_inspection_file, effects_page
+from chainrule.report.inspection import effects_page, write_inspection
 
 if TYPE_CHECKING:
     import os
@@ -61,10 +58,10 @@ class CausalEffects:
     @property
     def finding(self) -> str:
         """What matters most, in a sentence."""
-        heads = self.effects[:, : self.parts.index("attention")]
-        layer, head = np.unravel_index(int(np.argmax(np.abs(heads))), heads.shape)
+        some = self.effects[:, : self.parts.index("attention") or None]  # heads, where there are any
+        layer, part = divmod(int(np.argmax(np.abs(some))), some.shape[1])
         before = float(self.log_probs[self.watched].sum(dtype=np.float64))
-        says = f"log P {before:.2f} nats; most by layer {layer + 1}, head {head + 1}: {heads[layer, head]:+.2f}"
+        says = f"log P {before:.2f} nats; most by layer {layer + 1}, {self.parts[part]}: {some[layer, part]:+.2f}"
         if self.together is None:
             return says
         change = float(self.together[self.watched].sum(dtype=np.float64))
@@ -100,11 +97,7 @@ class CausalEffects:
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Writes the page, .html, or all numbers, .json. Raises OutputError, SettingError."""
-        target = Path(path)
-        check_inspection_file(target, overwrite=overwrite)
-        text = self.page if target.suffix.lower() == ".html" else json.dumps(self.to_dict(), ensure_ascii=False) + "\n"
-        with replace_file(target) as file:
-            file.write(text.encode())
+        write_inspection(self, path, overwrite=overwrite)
 
 
 @shows_progress

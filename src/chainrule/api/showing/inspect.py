@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -21,9 +20,9 @@ from chainrule.report.inspection import (
     InsideLayer,
     ShownLayer,
     ShownUnit,
-    check_inspection_file,
     inside_page,
     inside_text_page,
+    write_inspection,
 )
 
 if TYPE_CHECKING:
@@ -81,11 +80,7 @@ class TextInspection:
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Writes the page, .html, or all values, .json. Raises OutputError, SettingError."""
-        target = Path(path)
-        check_inspection_file(target, overwrite=overwrite)
-        text = self.page if target.suffix.lower() == ".html" else json.dumps(self.to_dict(), ensure_ascii=False) + "\n"
-        with replace_file(target) as file:
-            file.write(text.encode())
+        write_inspection(self, path, overwrite=overwrite)
 
 
 def check_units(units: Sequence[int], width: int) -> None:

@@ -208,8 +208,8 @@ def verify(
 def _verify_distribution(
     path: Path | None, text: Path | None, contexts: int, seed: int, server: ServerOptions, *, json: bool
 ) -> None:
-    from chainrule.api.models.distribution import verify_distribution
     from chainrule.api.models.language_models import CausalModel
+    from chainrule.api.opening import verify_distribution
 
     client = server.client(path)
     with progress_bar() as progress:

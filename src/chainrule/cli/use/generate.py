@@ -111,13 +111,16 @@ def _sample(
         if not stream:
             texts = model.sample(prompt, number, config, limits, seed=drawn, progress=progress)
     if stream:
+        cut = 0
         for i in range(number):
-            pieces = 0
-            for piece in model.decoder.stream(prompt, config, limits, seed=drawn, number=i):
-                print(piece, end="", flush=True)
-                pieces += 1
+            shown = 0
+            for piece in model.decoder.pieces(prompt, config, limits, seed=drawn, number=i):
+                print(piece.text, end="", flush=True)
+                shown += bool(piece.text)
+                cut += piece.ending == "length"
             print()
-            is_continued |= pieces > 1
+            is_continued |= shown > bool(prompt)
+        _note_cut(cut, number, limits)
     else:
         for text in texts:
             _print(text, json=json)
@@ -134,11 +137,16 @@ def _note_form(texts: list[Text], config: SamplingConfig, limits: Limits) -> Non
     """Says which texts are cut, and how likely the form is."""
     from chainrule.decoding.text_generator import form_probability
 
-    if cut := sum(text.ending == "length" for text in texts):
-        note(f"{cut} of {len(texts)} texts reached --max-tokens {limits.max_tokens} before the form's end; raise it")
+    cut = sum(text.ending == "length" for text in texts)
+    _note_cut(cut, len(texts), limits)
     if len(texts) - cut > 1 and config == SamplingConfig() and limits.is_only_form:
         value, error, _ = form_probability(texts)
         note(f"without the form, a text has it with probability {value:.2g} (standard error {error:.1g})")
+
+
+def _note_cut(cut: int, number: int, limits: Limits) -> None:
+    if cut and limits.has_form:
+        note(f"{cut} of {number} texts reached --max-tokens {limits.max_tokens} before the form's end; raise it")
 
 
 def _search(

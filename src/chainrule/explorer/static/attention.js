@@ -10,7 +10,7 @@ export const fields = ["model", "given", "picture", "text"];
 const MOST_LABELS = 40; // tokens that are named beside the map
 
 export function body(state) {
-  return { ...subject(state), layer: Number(state.layer) };
+  return { ...subject(state), layer: Number(state.layer), without: state.without === "true" };
 }
 
 export async function load(state, signal) {
@@ -51,7 +51,8 @@ export function draw(record, state, change) {
   return [
     element("div", { class: "choices" }, ...layers),
     element("div", { class: "heads" }, ...heads),
-    record.without ? element("p", { class: "note" }, "head: change in log P of the text without it, in nats") : "",
+    record.removable ? element("p", { class: "note" }, button("What is lost without each head?", () => change({ without: String(!record.without) }), pressed(Boolean(record.without))),
+      record.without ? " The change in log P of the text, in nats." : "") : "",
     element("div", { class: "columns" },
       element("div", {}, element("h2", {}, what), large,
         element("p", { class: "note" }, "Each row: where a token looks. The darker, the more weight. Click a row."),

@@ -27,7 +27,7 @@ const FIELDS = {
   n: ["Texts", "2", { type: "number", min: 1, max: 10 }], seed: ["Seed", "1", { type: "number", min: 0 }],
   size: ["Beam size", "3", { type: "range", min: 1, max: 10 }],
   length: ["Tokens at most", "8", { type: "range", min: 1, max: 30 }],
-  layer: [null, "0"], view: [null, "next"], why: [null, "0"], step: [null, "0"], head: [null, "0"], row: [null, "0"], messages: [null, "[]"],
+  layer: [null, "0"], view: [null, "next"], why: [null, "0"], step: [null, "0"], head: [null, "0"], row: [null, "0"], without: [null, "false"], messages: [null, "[]"],
 };
 
 const SETTINGS = ["temperature", "top_k", "top_p", "min_p"];

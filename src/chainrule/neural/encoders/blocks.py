@@ -88,9 +88,7 @@ class Attention(nn.Module):
             heads = attend_unfused(partial(capped, self.cap), query, key, value, mask, dropout)
         else:
             heads = attend(query, key, value, mask, dropout)
-        heads = heads.transpose(1, 2)  # (B, T, H, d)
-        heads = mask.edited("heads", layer, heads)
-        heads = heads.flatten(2)
+        heads = mask.edited("heads", layer, heads.transpose(1, 2)).flatten(2)  # (B, T, H d)
         return linear(heads if gate is None else heads * gate.sigmoid(), self.out)  # (B, T, H d) -> (B, T, D)
 
     def _normed(self, query_key: Float[Tensor, "B T H+K d"]) -> Float[Tensor, "B T H+K d"]:
@@ -130,12 +128,12 @@ class Block(nn.Module):
         parts = config.feed_forward, config.width, config.hidden_width
         bias = config.has_biases("feed_forward")
         self.feed_forward: FeedForward | Experts | None = None
-        if config.has_feed_forward:
-            self.feed_forward = FeedForward(*parts, bias=bias)
         if config.has_feed_forward and config.experts:
             self.feed_forward = Experts(
                 *parts, config.experts, config.chosen_experts, normalised=config.normalised_experts, bias=bias
             )
+        elif config.has_feed_forward:
+            self.feed_forward = FeedForward(*parts, bias=bias)
         self.post, self.parallel = config.norm_place == "post", config.parallel
         before = 0 if config.sublayer_norms == "after" else 2
         if (config.parallel and config.shared_norm) or not config.has_feed_forward:

@@ -135,11 +135,9 @@ class SelectiveHeads(nn.Module):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        self.inner, self.heads, self.groups = (
-            *(config.recurrence_width, config.recurrence_heads),
-            config.recurrence_key_heads,
-        )
-        self.states, mixed = config.state_width, config.recurrence_width + 2 * self.groups * config.state_width
+        self.inner, self.states = config.recurrence_width, config.state_width
+        self.heads, self.groups = config.recurrence_heads, config.recurrence_key_heads
+        mixed = self.inner + 2 * self.groups * self.states
         self.into = nn.Linear(config.width, self.inner + mixed + self.heads, bias=config.recurrence_biases)
         self.convolution = CausalConvolution(mixed, config.recurrence_kernel, bias=config.kernel_bias)
         self.step_bias, self.skip = nn.Parameter(torch.ones(self.heads)), nn.Parameter(torch.ones(self.heads))

@@ -3,9 +3,9 @@
 from chainrule.open_models.architecture import Architecture
 from chainrule.open_models.architectures.bart import BART, M2M_100, MBART
 from chainrule.open_models.architectures.bert import BERT, DISTILBERT, ELECTRA, MODERNBERT, MPNET, ROBERTA, XLM_ROBERTA
-from chainrule.open_models.architectures.cohere import BLOOM, COHERE, COHERE2, FALCON, GLM, GLM4, GPTJ
+from chainrule.open_models.architectures.cohere import COHERE, COHERE2, GLM, GLM4
 from chainrule.open_models.architectures.gemma import GEMMA, GEMMA2, GEMMA3
-from chainrule.open_models.architectures.gpt import GPT2, GPT_NEO, GPT_NEOX, OPT
+from chainrule.open_models.architectures.gpt import BLOOM, FALCON, GPT2, GPT_NEO, GPT_NEOX, GPTJ, OPT
 from chainrule.open_models.architectures.llama import (
     ERNIE4_5,
     GRANITE,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from chainrule.applications.tools import call_grammar
-from chainrule.decoding.config import Limits, SamplingConfig
+from chainrule.decoding.config import FORMS, Limits, SamplingConfig
 from chainrule.decoding.form import form_of, form_of_grammar
 from chainrule.decoding.limits import Constraints, GrowingText
 from chainrule.decoding.sampling import Row
@@ -39,7 +39,6 @@ FINISH = {"end": "stop", "stop": "stop", "length": "length"}
 
 _NO_TOOLS: tuple[Any, ...] = (None, [], "none", "auto")
 _FORMATS = "text, json_object, json_schema"
-_OWN_FORMS = ("json_schema", "regex", "grammar", "choices")  # beside OpenAI's response_format
 
 
 class ChosenToken(NamedTuple):
@@ -303,7 +302,7 @@ def form_of_request(body: SamplingBody, served: ServedModel, tools: ToolChoice |
         if getattr(body, name) not in _NO_TOOLS:
             where = "tools" if name.startswith("function") else "/v1/chat/completions"
             raise ApiError(400, f"{name}: not supported here; use {where}", param=name, code="unsupported_parameter")
-    asked = {name: getattr(body, name) for name in _OWN_FORMS if getattr(body, name) is not None}
+    asked = {name: getattr(body, name) for name in FORMS if getattr(body, name) is not None}
     if (schema := _schema_of(body.response_format)) is not None:
         asked["response_format"] = schema
     if tools is not None and tools.tools:
