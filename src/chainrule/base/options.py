@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 import sys
 import types
 from dataclasses import MISSING, Field, dataclass, fields
@@ -128,10 +129,11 @@ class _Takes(Protocol[P, Opts]):
     def __call__(self, function: Callable[[A, B, C, Opts], R]) -> Callable[Concatenate[A, B, C, P], R]: ...
 
 
-def takes(options: Callable[P, Opts], *positional: str) -> _Takes[P, Opts]:
+def takes(options: Callable[P, Opts]) -> _Takes[P, Opts]:
     """A decorator: the keywords of a function are the fields of a class of `Options`, its last parameter.
 
-    positional: fields that may also stand, in this order, after the other arguments, without their names.
+    Fields before `KW_ONLY` may also stand without their names, after the other arguments. Overloads may take
+    subclasses, whose fields have narrower types.
 
     good:  @takes(CorrectOptions)
            def correct(source: Source, model: Model, options: CorrectOptions) -> Iterator[Corrected]: ...
@@ -141,31 +143,34 @@ def takes(options: Callable[P, Opts], *positional: str) -> _Takes[P, Opts]:
     def decorate(function: Callable[..., R]) -> Callable[..., R]:
         *leading, last = signature(function).parameters.values()
         names = [parameter.name for parameter in leading]
-        of_options = dict(signature(options).parameters)
-        first = [of_options.pop(name).replace(kind=Parameter.POSITIONAL_OR_KEYWORD) for name in positional]
+        of_options = signature(options).parameters
+        positional = [name for name, own in of_options.items() if own.kind is Parameter.POSITIONAL_OR_KEYWORD]
+        needed = [name for name, own in of_options.items() if own.default is Parameter.empty]
+        name = function.__name__
 
         @wraps(function)
         def with_options(*arguments: Any, **keywords: Any) -> R:
             own, more = arguments[: len(names)], arguments[len(names) :]
             if len(more) > len(positional):
                 most = len(names) + len(positional)
-                raise TypeError(
-                    f"{function.__name__}() takes {most} arguments without names; {len(arguments)} were given"
-                )
-            for name, value in zip(positional, more, strict=False):
-                if name in keywords:
-                    raise TypeError(f"{function.__name__}() got {name} twice, with and without its name")
-                keywords[name] = value
-            named = {name: keywords.pop(name) for name in names if name in keywords}
-            for name in keywords:
-                if name not in positional and name not in of_options:
-                    raise TypeError(f"{function.__name__}() has no option {name!r}; it has {', '.join(of_options)}")
+                raise TypeError(f"{name}() takes {most} arguments without names; {len(arguments)} were given")
+            for field, value in zip(positional, more, strict=False):
+                if field in keywords:
+                    raise TypeError(f"{name}() got {field} twice, with and without its name")
+                keywords[field] = value
+            named = {field: keywords.pop(field) for field in names if field in keywords}
+            for field in keywords:
+                if field not in of_options:
+                    raise TypeError(f"{name}() has no option {field!r}; it has {', '.join(of_options)}")
+            for field in needed:
+                if field not in keywords:
+                    raise TypeError(f"{name}() needs {field}; none was given")
             made: Any = options(**keywords)  # type: ignore[call-arg]  # the class says which
             object.__setattr__(made, "_named", tuple(keywords))
             return function(*own, **named, **{last.name: made})
 
         with_options.__signature__ = signature(function).replace(  # type: ignore[attr-defined]
-            parameters=[*leading, *first, *of_options.values()]
+            parameters=[*leading, *of_options.values()]
         )
         return with_options
 
@@ -217,6 +222,8 @@ def check_settings(config: DataclassInstance) -> None:
     """Raises SettingError if the value of a field has the wrong type or is out of bounds."""
     hints = hints_of(type(config))
     for field in fields(config):
+        if "help" not in field.metadata:  # it is not an option
+            continue
         value = getattr(config, field.name)
         if isinstance(value, float) and not math.isfinite(value):
             bounds = "" if field.metadata["least"] is field.metadata["above"] is None else ", "
@@ -284,6 +291,8 @@ def _has_type(value: object, hint: Any) -> bool:
             return False
         kinds = get_args(hint) if Ellipsis not in get_args(hint) else get_args(hint)[:1] * len(value)
         return len(value) == len(kinds) and all(map(_has_type, value, kinds))
+    if origin is os.PathLike:
+        return isinstance(value, os.PathLike)
     if hint is float:
         return type(value) in (int, float) and math.isfinite(float(value))  # type: ignore[arg-type]
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
@@ -304,5 +313,7 @@ def _describe_type(hint: Any) -> str:
     if origin is tuple:
         inner = get_args(hint)[0]
         return f"a tuple of {_PLURALS.get(inner) or _describe_type(inner)}"
+    if origin is os.PathLike:
+        return "a path"
     names = {int: "a whole number", float: "a number", bool: "True or False", str: "a string", type(None): "nothing"}
     return names.get(hint, f"a {hint.__name__}")

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
+from chainrule.api.training.config import TrainOptions
 from chainrule.base.tables import text_table
 from chainrule.cli.shared.models import check_model_target, check_shards_target, is_arpa, save_or_keep
 from chainrule.cli.shared.options import (
-    DEFAULT_TOKENIZER,
     NO_FLAGS,
     Flags,
     Json,
@@ -18,11 +18,12 @@ from chainrule.cli.shared.options import (
     ModelOutput,
     Output,
     Overwrite,
-    TextFile,
     TextFiles,
-    TokenizerOptions,
+    TokenizerFlags,
     WholeNumber,
+    flag,
     given_settings,
+    tokenizer_of,
 )
 from chainrule.cli.shared.screen import count_of, note, note_plan, print_json, progress_bar
 from chainrule.cli.shared.texts import (
@@ -87,7 +88,7 @@ def ngram(
     order: Annotated[
         int, WholeNumber, Parameter(help="The longest n-grams; contexts are order - 1 tokens long.")
     ] = NGramConfig.order,
-    tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
+    tokenizer: TokenizerFlags = NO_FLAGS,
     counts: Annotated[
         tuple[str, ...],
         Parameter(
@@ -98,10 +99,7 @@ def ngram(
         ),
     ] = (),
     smoothing: Flags[NGramConfig] = NO_FLAGS,
-    tune: Annotated[
-        TextFile | None,
-        Parameter(help="Choose weights, discounts or the constant that make this held-out text likeliest."),
-    ] = None,
+    tune: Annotated[str | None, flag(TrainOptions, "tune")] = None,
     compact: Annotated[
         bool, Parameter(negative=(), help="Quantise and pack the model, to a fifth of the size.")
     ] = False,
@@ -205,7 +203,7 @@ def ngram(
 def uniform(
     *texts: Annotated[TextFiles, Parameter(required=False)],
     output: Output,
-    tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
+    tokenizer: TokenizerFlags = NO_FLAGS,
     markers: MarkerRule = "error",
     reading: TextOptions = DEFAULT_READING,
     mixing: MixOptions = NO_MIX,
@@ -227,7 +225,7 @@ def _train(
     source: Source,
     config: DataclassInstance,
     output: Path,
-    tokenizer: TokenizerOptions,
+    tokenizer: TokenizerFlags,
     markers: Any,
     *,
     overwrite: bool,
@@ -244,7 +242,7 @@ def _train(
         model = train(
             source,
             config,
-            tokenizer=tokenizer.config(),
+            tokenizer=tokenizer_of(tokenizer),
             markers=markers,
             progress=progress,
             tune=tune,
@@ -264,7 +262,7 @@ def _train_on_spark(
     texts: tuple[str, ...],
     config: NGramConfig,
     output: Path,
-    tokenizer: TokenizerOptions,
+    tokenizer: TokenizerFlags,
     markers: Any,
     *,
     tune: Source | None,
@@ -281,7 +279,7 @@ def _train_on_spark(
     if not texts or "-" in texts:
         raise CycloptsError(msg="--spark reads files; name one or more.")
     check_model_target(output, overwrite=overwrite, compact=compact)
-    chosen = tokenizer.config()
+    chosen = tokenizer_of(tokenizer)
     check_training(texts, config, chosen, markers, tune=tune, shards=shards)  # before Java takes seconds to start
     began = time.perf_counter()
     with progress_bar() as progress:
@@ -307,7 +305,7 @@ def _train_counts(
     counts: tuple[str, ...],
     config: NGramConfig,
     output: Path,
-    tokenizer: TokenizerOptions,
+    tokenizer: TokenizerFlags,
     *,
     overwrite: bool,
     json: bool,
@@ -321,7 +319,7 @@ def _train_counts(
         raise CycloptsError(msg=f"--counts names {twice}; its counts would be doubled.")
     check_model_target(output, overwrite=overwrite, compact=compact)
     began = time.perf_counter()
-    chosen = None if tokenizer == DEFAULT_TOKENIZER else tokenizer.config()
+    chosen = tokenizer_of(tokenizer) if given_settings(tokenizer) else None
     with progress_bar() as progress:
         model = train_counts(counts, config, tokenizer=chosen, progress=progress, tune=tune)
         if compact:

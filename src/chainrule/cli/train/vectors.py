@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
+from chainrule.api.vectors.config import WORDS
 from chainrule.cli.shared.models import is_model
 from chainrule.cli.shared.options import (
-    DEFAULT_TOKENIZER,
     NO_FLAGS,
     Flags,
     Json,
@@ -20,8 +20,9 @@ from chainrule.cli.shared.options import (
     Overwrite,
     Resume,
     TextFiles,
-    TokenizerOptions,
+    TokenizerFlags,
     given_settings,
+    tokenizer_of,
 )
 from chainrule.cli.shared.screen import print_json, progress_bar
 from chainrule.cli.shared.texts import (
@@ -57,7 +58,7 @@ def vectors(
         Path | None,
         Parameter(help="Train GloVe on co-occurrences, not on TEXTS: a file of count --window or of GloVe's cooccur."),
     ] = None,
-    tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
+    tokenizer: TokenizerFlags = NO_FLAGS,
     resume: Resume = False,
     markers: MarkerRule = "error",
     reading: TextOptions = DEFAULT_READING,
@@ -73,20 +74,20 @@ def vectors(
     a checkpoint, and --resume continues. With --counts, GloVe learns from
     co-occurrences that were counted before.
     """
-    from chainrule.api.vectors.cooccurrences import WORDS, CooccurrenceMatrix, read_cooccurrences
+    from chainrule.api.vectors.cooccurrences import CooccurrenceMatrix, read_cooccurrences
     from chainrule.api.vectors.train import remove_finished, train_vectors
     from chainrule.storage.model_folder import check_target
 
     given = given_settings(settings)
     if counts is None:
         check_read_once(*texts)
-    elif texts or mixing != NO_MIX or tokenizer != DEFAULT_TOKENIZER or reading != DEFAULT_READING:
+    elif texts or mixing != NO_MIX or given_settings(tokenizer) or reading != DEFAULT_READING:
         raise CycloptsError(msg="--counts takes no TEXTS, and no options for them.")
     else:
         given.setdefault("method", "glove")
     continues = continues_run(output, resume=resume, overwrite=overwrite)
     config = VectorsConfig(**given)
-    words = tokenizer.config(WORDS.min_count) if counts is None else WORDS
+    words = tokenizer_of(tokenizer, WORDS.min_count) if counts is None else WORDS
     if resume and not continues and is_model(output):
         _report_finished(output, config, mixing.source(texts, reading) if counts is None else counts, words, json=json)
         return
@@ -119,7 +120,7 @@ def _report_finished(
     output: Path, config: VectorsConfig, source: Source | Path, tokenizer: TokenizerConfig, *, json: bool
 ) -> None:
     """Prints that a run has ended. source: a text, or a file of co-occurrences. Raises SettingError if it differs."""
-    from chainrule.api.vectors.cooccurrences import WORDS, read_cooccurrences
+    from chainrule.api.vectors.cooccurrences import read_cooccurrences
     from chainrule.api.vectors.word_vectors import FAMILY
 
     def changes(before: dict[str, Any]) -> list[str]:
