@@ -25,7 +25,7 @@ from typing import (
     overload,
 )
 
-from chainrule.errors import ModelFormatError, SettingError
+from chainrule.errors import ModelFormatError, SettingError, WrongTypeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -95,7 +95,7 @@ class Options:
     """Fields that are `option`s; their types and bounds are checked when they are made. A list becomes a tuple, a
     number of NumPy one of Python.
 
-    Raises SettingError.
+    Raises SettingError, of which a wrong type is a WrongTypeError.
     """
 
     def __post_init__(self) -> None:
@@ -230,10 +230,23 @@ def check_settings(config: DataclassInstance) -> None:
             bounds += describe_bounds(field.metadata) if bounds else ""
             raise SettingError(f"{field.name} is {value}; expected a finite number{bounds}")
         if not _has_type(value, hints[field.name]):
-            raise SettingError(f"{field.name} is {value!r}; expected {_describe_type(hints[field.name])}")
+            raise WrongTypeError(f"{field.name} is {value!r}; expected {_expected(hints[field.name], field.metadata)}")
         for item in value if isinstance(value, tuple) else [value]:
             if isinstance(item, int | float) and not isinstance(item, bool) and not _is_within(item, field.metadata):
                 raise SettingError(f"{field.name} is {item}; expected {describe_bounds(field.metadata)}")
+
+
+def _expected(hint: Any, bounds: Mapping[str, Any]) -> str:
+    """The type of an option and its bounds, in words."""
+    if bounds["least"] is bounds["above"] is None:
+        return _describe_type(hint)
+    kinds = [kind for kind in get_args(hint) if kind is not type(None)] if _is_union(hint) else [hint]
+    what = f"{' or '.join(map(_describe_type, kinds))}, {describe_bounds(bounds)}"
+    return what if type(None) not in get_args(hint) else f"{what}, or nothing"
+
+
+def _is_union(hint: Any) -> bool:
+    return get_origin(hint) in (Union, types.UnionType)
 
 
 def _is_within(number: float, bounds: Mapping[str, Any]) -> bool:
@@ -284,7 +297,7 @@ def _has_type(value: object, hint: Any) -> bool:
         return True
     if origin is Literal:
         return isinstance(value, str) and value in get_args(hint)
-    if origin in (Union, types.UnionType):
+    if _is_union(hint):
         return any(_has_type(value, option) for option in get_args(hint))
     if origin is tuple:
         if not isinstance(value, tuple):
@@ -308,7 +321,7 @@ def _describe_type(hint: Any) -> str:
     if origin is Literal:
         *others, last = get_args(hint)
         return f"{', '.join(others)} or {last}" if others else str(last)
-    if origin in (Union, types.UnionType):
+    if _is_union(hint):
         return " or ".join(_describe_type(each) for each in get_args(hint))
     if origin is tuple:
         inner = get_args(hint)[0]

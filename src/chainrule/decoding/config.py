@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 MAX_SIZE = 4096  # open hypotheses
+MOST_TEXTS = 1_000_000  # of a prompt, all of which are held; other seeds give others
 MAX_ALPHA = 10
 MAX_FORM_BYTES = 1 << 20
 

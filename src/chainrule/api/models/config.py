@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
 from chainrule.base.options import Options, changed, option
-from chainrule.decoding.config import BeamConfig, Limits, SamplingConfig  # noqa: TC001  # their hints are read
+from chainrule.decoding.config import MOST_TEXTS, BeamConfig, Limits, SamplingConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -24,13 +24,16 @@ class GenerateOptions(Options):
     """After what, and how, texts are sampled."""
 
     prompt: str = option("", "what every text begins with", hyphens=True)
-    n: int = option(1, "how many texts; with --beam, how many of the best", served=(1, 2**31 - 1))
+    n: int = option(
+        1, "how many texts; with --beam, how many of the best", least=1, most=MOST_TEXTS, served=(1, 2**31 - 1)
+    )
     sampling: SamplingConfig | None = option(None, "how tokens are drawn", flag=None)
     limits: Limits | None = option(None, "the limits of a text", flag=None)
     _: KW_ONLY
     seed: int | None = option(
         None,
         "the same seed gives the same texts. Without it, a random seed, which is printed",
+        least=0,
         served=(-(2**63), 2**64 - 1),
     )
     progress: ProgressOption = option(None, "whether progress is shown, or a callback", flag=None)
