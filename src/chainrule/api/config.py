@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from os import fspath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from chainrule.base.options import Options, option
 
@@ -50,11 +50,6 @@ class RunOptions(CheckpointOptions):
     def given_for_run(self) -> list[str]:
         """The names of the fields of a `TrainingRun` that were given beside it."""
         return [name for name in ("folder", "resume", "overwrite", "on_report") if name in self.given]
-
-    @property
-    def given_run(self) -> dict[str, Any]:
-        """What was given of the run, for another function that `takes` it."""
-        return {name: value for name, value in self.given.items() if name in RunOptions.__dataclass_fields__}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,11 +29,11 @@ from chainrule.cli.shared.options import (
 )
 from chainrule.cli.shared.screen import count_of, print_json, progress_bar
 from chainrule.cli.train.run_output import (
-    TrainingScreen,
     continues_run,
     data_differences,
     note_untrained,
     report_finished_run,
+    shown_run,
     validated_on,
 )
 from chainrule.errors import SettingError
@@ -142,28 +142,22 @@ def _train(
 ) -> CaptionModel:
     from chainrule.api.training.captions import train_captions
 
-    screen = TrainingScreen(progress.close)
-    model = train_captions(
-        pictures,
-        run.config,
-        encoder=encoder,
-        tuned=run.tuned,
-        features=run.features,
-        regions=run.regions,
-        phrases=run.phrases,
-        discriminator=run.discriminator,
-        tokenizer=run.tokenizer,
-        markers=run.markers,
-        training=TrainingConfig(**run.training),
-        validation=validation,
-        folder=run.output,
-        resume=run.resume,
-        overwrite=run.overwrite,
-        on_report=screen,
-        progress=progress,
-    )
-    screen.close()
-    return model
+    with shown_run(progress, run.output, resume=run.resume, overwrite=run.overwrite) as options:
+        return train_captions(
+            pictures,
+            run.config,
+            encoder=encoder,
+            tuned=run.tuned,
+            features=run.features,
+            regions=run.regions,
+            phrases=run.phrases,
+            discriminator=run.discriminator,
+            tokenizer=run.tokenizer,
+            markers=run.markers,
+            training=TrainingConfig(**run.training),
+            validation=validation,
+            **options,
+        )
 
 
 def _report_finished(run: CaptionerRun, encoder: PictureEncoder, pictures: Sequence[CaptionedPicture]) -> None:

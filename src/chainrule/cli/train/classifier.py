@@ -33,7 +33,7 @@ from chainrule.cli.shared.options import (
 )
 from chainrule.cli.shared.screen import note, print_json, progress_bar
 from chainrule.cli.shared.texts import DEFAULT_LABELLED, LabelledOptions, Strict, bad_records
-from chainrule.cli.train.run_output import TrainingScreen, continues_run, data_differences, report_finished_run
+from chainrule.cli.train.run_output import continues_run, data_differences, report_finished_run, shown_run
 from chainrule.errors import OutputError, SettingError
 from chainrule.neural.config.classifiers import LABELLING
 from chainrule.training.config import ClassifierTrainingConfig, FineTuningConfig, differences
@@ -131,19 +131,8 @@ def finetune(
     if is_first_process() and not pairs:
         note_suspicious_labels(examples, unit, "--words")
     with progress_bar() as progress:
-        screen = TrainingScreen(progress.close)
-        classifier = train_classifier(
-            open_model(model, None, markers, progress),
-            examples,
-            unit,
-            config,
-            folder=output,
-            resume=resume,
-            overwrite=overwrite,
-            on_report=screen,
-            progress=progress,
-        )
-        screen.close()
+        with shown_run(progress, output, resume=resume, overwrite=overwrite) as options:
+            classifier = train_classifier(open_model(model, None, markers, progress), examples, unit, config, **options)
         if not is_first_process():
             return
         result = None if tests is None else classifier.assess(tests, progress)
@@ -404,22 +393,17 @@ def classifier(
     if is_first_process() and config.reads == "text" and unit != RATING_UNIT:
         note_suspicious_labels(examples, unit, "--unit word")
     with progress_bar() as progress:
-        screen = TrainingScreen(progress.close)
-        model = train_classifier(
-            examples,
-            config,
-            unit=unit,
-            training=ClassifierTrainingConfig(**learning),
-            tokenizer=tokenizer_of(tokenizer) if given_settings(tokenizer) else None,
-            markers=markers,
-            **initial.given,
-            folder=output,
-            resume=resume,
-            overwrite=overwrite,
-            on_report=screen,
-            progress=progress,
-        )
-        screen.close()
+        with shown_run(progress, output, resume=resume, overwrite=overwrite) as options:
+            model = train_classifier(
+                examples,
+                config,
+                unit=unit,
+                training=ClassifierTrainingConfig(**learning),
+                tokenizer=tokenizer_of(tokenizer) if given_settings(tokenizer) else None,
+                markers=markers,
+                **initial.given,
+                **options,
+            )
         if not is_first_process():
             return
         result = None if tests is None else assess(model, tests, progress)

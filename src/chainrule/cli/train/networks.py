@@ -45,10 +45,12 @@ from chainrule.cli.shared.texts import (
     with_shares,
 )
 from chainrule.cli.train.run_output import (
-    TrainingScreen,
     continues_run,
+    cost_line,
     note_untrained,
     report_finished_run,
+    shown_run,
+    summary_of,
     text_differences,
     validated_on,
 )
@@ -218,7 +220,6 @@ def _train(
     start: Path | None = None,
 ) -> None:
     from chainrule.api.training.train import train
-    from chainrule.base.memory import peak_memory
     from chainrule.families.table import family_of
     from chainrule.training.checkpoint import is_first_process, remove_checkpoints
     from chainrule.training.defaults import sizes_left_open
@@ -253,36 +254,25 @@ def _train(
     check_model_target(output, overwrite=replaces)
     began = time.perf_counter()
     with progress_bar() as progress:
-        screen = TrainingScreen(progress.close)
-        model = train(
-            source,
-            config,
-            tokenizer=learner,
-            markers=run.markers,
-            training=TrainingConfig(**training),
-            validation=None if run.valid is None else run.reading.source(run.valid),
-            folder=output,
-            resume=run.resume,
-            overwrite=run.overwrite,
-            on_report=screen,
-            progress=progress,
-            **initial.given,
-            start=start,
-        )
-        screen.close()
+        with shown_run(progress, output, resume=run.resume, overwrite=run.overwrite) as options:
+            model = train(
+                source,
+                config,
+                tokenizer=learner,
+                markers=run.markers,
+                training=TrainingConfig(**training),
+                validation=None if run.valid is None else run.reading.source(run.valid),
+                start=start,
+                **initial.given,
+                **options,
+            )
         if not is_first_process():
             return
         save_or_keep(model, output, overwrite=replaces, progress=progress)
     remove_checkpoints(output)
     note_repairs(source)
     note_mix(source)
-    summary = {
-        "model": str(output),
-        "vocabulary": model.vocabulary_size,
-        "bytes": sum(path.stat().st_size for path in output.iterdir()),
-        "total_seconds": time.perf_counter() - began,
-        "peak_memory_bytes": peak_memory(),
-    }
+    summary = summary_of(output, began, vocabulary=model.vocabulary_size)
     if run.json:
         print_json({**model.record, **summary})
     else:
@@ -312,8 +302,4 @@ def _print_summary(record: dict[str, Any], summary: dict[str, Any]) -> None:
                 f"right, {validation['next_sentence_loss']:.4f} nats a pair"
             )
         note_untrained(validation)
-    from chainrule.base.memory import bytes_shown
-
-    memory = summary["peak_memory_bytes"]
-    memory_used = f", {memory / 1e9:.2f} GB peak memory" if memory else ""
-    print(f"{bytes_shown(summary['bytes'])}, {summary['total_seconds']:.1f} s{memory_used}")
+    print(cost_line(summary))

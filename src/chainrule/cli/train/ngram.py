@@ -35,6 +35,7 @@ from chainrule.cli.shared.texts import (
     note_mix,
     note_repairs,
 )
+from chainrule.cli.train.run_output import cost_line, summary_of
 from chainrule.errors import SettingError
 from chainrule.ngram.config import NGramConfig
 
@@ -333,15 +334,7 @@ def _train_counts(
 
 
 def _print_result(model: Model, output: Path, began: float, *, json: bool) -> None:
-    from chainrule.base.memory import peak_memory
-
-    summary = {
-        "model": str(output),
-        "vocabulary": model.vocabulary_size,
-        "bytes": sum(path.stat().st_size for path in (output.iterdir() if output.is_dir() else [output])),
-        "total_seconds": time.perf_counter() - began,
-        "peak_memory_bytes": peak_memory(),
-    }
+    summary = summary_of(output, began, vocabulary=model.vocabulary_size)
     if json:
         print_json({**model.record, **summary})
     else:
@@ -368,11 +361,7 @@ def _print_summary(record: dict[str, Any], summary: dict[str, Any]) -> None:
         print(tuned)
     if record.get("settings", {}).get("smoothing") == "stupid-backoff":
         note("stupid-backoff scores do not sum to one: there is no perplexity, and nothing to sample from")
-    from chainrule.base.memory import bytes_shown
-
-    memory = summary["peak_memory_bytes"]
-    memory_used = f", {memory / 1e9:.2f} GB peak memory" if memory else ""
-    print(f"{bytes_shown(summary['bytes'])}, {summary['total_seconds']:.1f} s{memory_used}")
+    print(cost_line(summary))
 
 
 def _note_fallback(discounts: list[dict[str, Any]]) -> None:

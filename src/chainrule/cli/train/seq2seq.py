@@ -27,11 +27,11 @@ from chainrule.cli.shared.options import (
 )
 from chainrule.cli.shared.screen import count_of, note, print_json, progress_bar
 from chainrule.cli.train.run_output import (
-    TrainingScreen,
     continues_run,
     data_differences,
     note_untrained,
     report_finished_run,
+    shown_run,
     validated_on,
 )
 from chainrule.neural.config import settings_of
@@ -120,25 +120,20 @@ def seq2seq(
         validation = None if not valid else _validation_pairs(valid, fields, progress)
         target_tokenizer = tokenizer_of(with_defaults(TokenizerConfig, tokenizer, kind="bpe"))
         own_tokenizer = None if source_tokenizer is None else replace(target_tokenizer, kind=source_tokenizer)
-        screen = TrainingScreen(progress.close)
-        model = train_pairs(
-            train_set,
-            config,
-            tokenizer=target_tokenizer,
-            source_tokenizer=own_tokenizer,
-            markers=markers,
-            training=TrainingConfig(**settings),
-            validation=validation,
-            vectors=vectors,
-            source_vectors=source_vectors,
-            fixed_vectors=fixed_vectors,
-            folder=output,
-            resume=resume,
-            overwrite=overwrite,
-            on_report=screen,
-            progress=progress,
-        )
-        screen.close()
+        with shown_run(progress, output, resume=resume, overwrite=overwrite) as options:
+            model = train_pairs(
+                train_set,
+                config,
+                tokenizer=target_tokenizer,
+                source_tokenizer=own_tokenizer,
+                markers=markers,
+                training=TrainingConfig(**settings),
+                validation=validation,
+                vectors=vectors,
+                source_vectors=source_vectors,
+                fixed_vectors=fixed_vectors,
+                **options,
+            )
         if not is_first_process():
             return
         save_or_keep(model, output, overwrite=replaces, progress=progress)

@@ -35,10 +35,12 @@ from chainrule.cli.shared.texts import (
     note_repairs,
 )
 from chainrule.cli.train.run_output import (
-    TrainingScreen,
     continues_run,
+    cost_line,
     data_differences,
     report_finished_run,
+    shown_run,
+    summary_of,
     text_differences,
 )
 from chainrule.training.config import differences
@@ -95,25 +97,15 @@ def vectors(
     check_target(output, overwrite=replaces)
     began = time.perf_counter()
     with progress_bar() as progress:
-        screen = TrainingScreen(progress.close)
         source = mixing.source(texts, reading) if counts is None else read_cooccurrences(counts, progress=progress)
-        trained = train_vectors(
-            source,
-            config,
-            tokenizer=words,
-            markers=markers,
-            folder=output,
-            resume=resume,
-            on_report=screen,  # type: ignore[arg-type]  # it reads step, steps, note and valid_loss, which reports have
-            progress=progress,
-        )
-        screen.close()
+        with shown_run(progress, output, resume=resume) as options:
+            trained = train_vectors(source, config, tokenizer=words, markers=markers, **options)
         trained.save(output, overwrite=replaces, progress=progress)
     remove_finished(output)
     if not isinstance(source, CooccurrenceMatrix):
         note_repairs(source)
         note_mix(source)
-    _print_summary(trained, output, time.perf_counter() - began, json=json)
+    _print_summary(trained, output, began, json=json)
 
 
 def _report_finished(
@@ -133,30 +125,19 @@ def _report_finished(
     report_finished_run(output, FAMILY, None, {}, changes, json=json)
 
 
-def _print_summary(trained: WordVectors, output: Path, seconds: float, *, json: bool) -> None:
-    from chainrule.base.memory import bytes_shown, peak_memory
-
+def _print_summary(trained: WordVectors, output: Path, began: float, *, json: bool) -> None:
     record = trained.record
-    summary: dict[str, Any] = {
-        "model": str(output),
-        "words": len(trained),
-        "dimensions": trained.vectors.shape[1],
-        "bytes": sum(path.stat().st_size for path in output.iterdir()),
-        "total_seconds": seconds,
-        "peak_memory_bytes": peak_memory(),
-    }
+    summary = summary_of(output, began, words=len(trained), dimensions=trained.vectors.shape[1])
     if json:
         print_json({**record, **summary})
         return
     unit = "pairs" if record["settings"]["method"] == "glove" else "words"
     losses = record["losses"]
     by_epoch = ", ".join(f"{loss:.4f}" for loss in losses[-3:])
-    memory = summary["peak_memory_bytes"]
-    memory_used = f", {memory / 1e9:.2f} GB peak memory" if memory else ""
     print(
         f"{output}: {summary['words']:,} words, {summary['dimensions']:,} dimensions; {_read_from(record)}\n"
         f"{record['words_per_second']:,.0f} {unit}/s; loss by epoch {'... ' if len(losses) > 3 else ''}{by_epoch}\n"
-        f"{bytes_shown(summary['bytes'])}, {seconds:.1f} s{memory_used}"
+        f"{cost_line(summary)}"
     )
 
 
