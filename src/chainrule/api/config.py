@@ -44,7 +44,7 @@ class RunOptions(CheckpointOptions):
 
     overwrite: bool = option(False, "replace existing files", is_switch=True)
     on_report: OnReport | None = option(None, "a callback that gets a Report now and then", flag=None)
-    run: TrainingRun | None = option(None, "the four together, in their place", flag=None)
+    run: TrainingRun | None = option(None, "the run, in place of folder, resume, overwrite and on_report", flag=None)
 
     @property
     def given_for_run(self) -> list[str]:

@@ -222,7 +222,7 @@ def check_settings(config: DataclassInstance) -> None:
     """Raises SettingError if the value of a field has the wrong type or is out of bounds."""
     hints = hints_of(type(config))
     for field in fields(config):
-        if "help" not in field.metadata:  # it is not an option
+        if "help" not in field.metadata:  # not an option
             continue
         value = getattr(config, field.name)
         if isinstance(value, float) and not math.isfinite(value):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GenerateOptions(Options):
-    """After what, and how, texts are sampled."""
+    """How texts are sampled, and from which prompt they go on."""
 
     prompt: str = option("", "what every text begins with", hyphens=True)
     n: int = option(
@@ -52,7 +52,7 @@ class StreamOptions(Options):
 
 @dataclass(frozen=True)
 class ChatOptions(Options):
-    """What conversation is answered, and how. messages: with role (system, user or assistant) and content."""
+    """The conversation, and how it is answered. messages: with role (system, user or assistant) and content."""
 
     messages: Iterable[Mapping[str, Any]]
     sampling: SamplingConfig | None = changed(GenerateOptions, "sampling")
@@ -66,7 +66,7 @@ class ChatOptions(Options):
 
 @dataclass(frozen=True)
 class BeamOptions(Options):
-    """After what, and how, the likeliest texts are searched."""
+    """How the likeliest texts are found, and from which prompt they go on."""
 
     prompt: str = changed(GenerateOptions, "prompt")
     search: BeamConfig | None = option(None, "how texts are searched", flag=None)
@@ -77,7 +77,7 @@ class BeamOptions(Options):
 
 @dataclass(frozen=True)
 class EvaluateOptions(Options):
-    """On what text a model is measured, and how."""
+    """The text on which a model is measured, and how."""
 
     source: Source | Paths
     progress: ProgressOption = changed(GenerateOptions, "progress")

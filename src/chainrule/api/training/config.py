@@ -1,6 +1,6 @@
 """The options of training: keywords in Python, flags on the command line. Imports nothing heavy.
 
-What is trained, and on what, are fields too, which stand first and without their names.
+The model and its text are options, too; they stand first, and need no names.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class TextRunOptions(RunOptions):
 
 @dataclass(frozen=True)
 class AdaptOptions(TextRunOptions):
-    """What network is trained further, on what text. model: its folder."""
+    """The text that a network is trained on further. model: the folder of the network."""
 
     model: AnyPath
     source: Source | Paths
@@ -66,7 +66,7 @@ class AdaptOptions(TextRunOptions):
 
 @dataclass(frozen=True)
 class TrainOptions(TextRunOptions, VectorOptions, TokenOptions):
-    """What model is trained, and on what text."""
+    """The model to train, the text, and how it is read."""
 
     source: Source | Paths
     config: DataclassInstance | None = option(None, "its settings, whose class names the family", flag=None)
@@ -109,7 +109,7 @@ class TrainCountsOptions(TrainOptions):
 
 @dataclass(frozen=True)
 class TrainPairsOptions(RunOptions, VectorOptions, TokenOptions):
-    """What seq2seq model is trained, and on what pairs."""
+    """The seq2seq model to train, the pairs, and how they are read."""
 
     pairs: Pairs
     config: Seq2SeqConfig | None = option(None, "its settings", flag=None)
@@ -136,7 +136,7 @@ class TrainPairsOptions(RunOptions, VectorOptions, TokenOptions):
 
 @dataclass(frozen=True)
 class TrainClassifierOptions(RunOptions, VectorOptions):
-    """What classifier is trained from scratch, and on what examples."""
+    """The classifier to train from scratch, and its examples."""
 
     examples: Iterable[Any]
     network: LabellingConfig | str | None = option(None, "its settings, or the name of a network", flag=None)
@@ -153,7 +153,7 @@ class TrainClassifierOptions(RunOptions, VectorOptions):
 
 @dataclass(frozen=True)
 class FinetuneOptions(RunOptions):
-    """What network gets a head of labels, and on what examples it learns them."""
+    """The network that gets a classification head, and the examples."""
 
     model: Model
     examples: Iterable[Labelled] | Iterable[LabelledPair]
@@ -163,7 +163,7 @@ class FinetuneOptions(RunOptions):
 
 @dataclass(frozen=True)
 class TrainCaptionsOptions(RunOptions, TokenOptions):
-    """What captioner is trained, and on what pictures."""
+    """The captioner to train, and its pictures."""
 
     pictures: Sequence[CaptionedPicture]
     config: CaptionConfig | None = option(None, "its settings", flag=None)
@@ -201,7 +201,7 @@ class TrainCaptionsOptions(RunOptions, TokenOptions):
 
 @dataclass(frozen=True)
 class TrainChannelOptions(Options):
-    """What a channel of misspellings learns from. pairs: (wrong, right), or a file of them."""
+    """The examples of a channel of misspellings. pairs: (wrong, right), or a file of them."""
 
     pairs: Iterable[tuple[str, str]] | AnyPath
     output: AnyPath | None = option(None, "the JSON file to write", flag=None)
@@ -218,7 +218,7 @@ class TrainChannelOptions(Options):
 
 @dataclass(frozen=True)
 class TrainGrammarOptions(Options):
-    """What a channel of grammatical errors learns from. pairs: (wrong, right) texts, or a file of them."""
+    """The examples of a channel of grammatical errors. pairs: (wrong, right) texts, or a file of them."""
 
     pairs: Iterable[tuple[str, str]] | AnyPath
     output: AnyPath | None = changed(TrainChannelOptions, "output")

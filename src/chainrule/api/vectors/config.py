@@ -29,7 +29,7 @@ class WordOptions(TokenOptions):
 
 @dataclass(frozen=True)
 class CooccurrenceOptions(WordOptions):
-    """In what text co-occurrences are counted, and how."""
+    """The text in which co-occurrences are counted, and how."""
 
     source: Source | Paths
     config: CooccurrenceConfig | None = option(None, "the window, and the weights of what is in it", flag=None)

@@ -167,7 +167,9 @@ def verify(
     ] = False,
     text: Annotated[
         Path | None,
-        Parameter(help="Text to check it after, a line a document; by default the model's own. For --url, a must."),
+        Parameter(
+            help="A text whose beginnings are the contexts to check; by default, the model draws one. --url needs it."
+        ),
         Needs("distribution"),
     ] = None,
     contexts: Annotated[
@@ -177,7 +179,7 @@ def verify(
     server: ServerOptions = ServerOptions(),  # noqa: B008
     json: Json = False,
 ) -> None:
-    """Verify the checksums of a model folder, or that probabilities are some.
+    """Verify the checksums of a model folder, or that probabilities sum to one.
 
         $ chainrule verify lm/
 
