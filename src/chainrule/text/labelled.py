@@ -119,7 +119,8 @@ def read_labelled(
     examples: Iterable[Labelled | TextError]
     if unit == "word" and fields != _FIELDS:
         raise SettingError(
-            "field and label_field are for texts with one label; labelled words are in the field words, or the first column"
+            "field and label_field are for texts with one label; labelled words are in the field words, or in the "
+            "first column"
         )
     if FORMATS.get(text_suffix(name)) == "json":
         records = json_objects(name, on_bad, encoding=encoding)
