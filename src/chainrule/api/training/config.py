@@ -54,6 +54,21 @@ class TextRunOptions(RunOptions):
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class MemoryOptions(Options):
+    """How much memory the n-grams of a text may take."""
+
+    memory: int | str | None = option(
+        None,
+        "the most memory to use, such as 4G. What needs more lies in temporary files (in TMPDIR); the result is the "
+        "same. By default, what is free",
+        reads=str,
+    )
+    on_plan: Callable[[DiskPlan], None] | None = option(
+        None, "a callback that gets a DiskPlan before n-grams are counted on disk", flag=None
+    )
+
+
 @dataclass(frozen=True)
 class AdaptOptions(TextRunOptions):
     """The text that a network is trained on further. model: the folder of the network."""
@@ -65,7 +80,7 @@ class AdaptOptions(TextRunOptions):
 
 
 @dataclass(frozen=True)
-class TrainOptions(TextRunOptions, VectorOptions, TokenOptions):
+class TrainOptions(MemoryOptions, TextRunOptions, VectorOptions, TokenOptions):
     """The model to train, the text, and how it is read."""
 
     source: Source | Paths
@@ -74,15 +89,6 @@ class TrainOptions(TextRunOptions, VectorOptions, TokenOptions):
     start: AnyPath | None = option(None, "the folder of a network to train further", flag=None)
     tune: Source | Paths | None = option(
         None, "choose weights, discounts or the constant that make this held-out text likeliest", reads="file"
-    )
-    memory: int | str | None = option(
-        None,
-        "the most memory to use, such as 4G. What needs more lies in temporary files (in TMPDIR); the result is the "
-        "same. By default, what is free",
-        reads=str,
-    )
-    on_plan: Callable[[DiskPlan], None] | None = option(
-        None, "a callback that gets a DiskPlan before n-grams are counted on disk", flag=None
     )
 
 
@@ -101,10 +107,35 @@ class TrainNetworkOptions(TrainOptions):
 
 
 @dataclass(frozen=True)
-class TrainCountsOptions(TrainOptions):
+class TrainNGramOptions(TrainOptions):
     """As `TrainOptions`, of a model that is estimated from counts."""
 
     config: NGramConfig | CacheConfig | None = changed(TrainOptions, "config")
+
+
+@dataclass(frozen=True)
+class CountOptions(MemoryOptions, TokenOptions):
+    """The text whose n-grams are counted, and the file for the counts."""
+
+    source: Source | Paths
+    path: AnyPath
+    _: KW_ONLY
+    order: int = option(5, "the longest n-grams to count: 5 by default", shown=False)
+    progress: ProgressOption = changed(RunOptions, "progress")
+
+
+@dataclass(frozen=True)
+class TrainCountsOptions(Options):
+    """The files of counts that an n-gram model is trained on."""
+
+    files: Sequence[AnyPath]
+    config: NGramConfig | None = option(None, "its settings", flag=None)
+    _: KW_ONLY
+    tokenizer: TokenizerConfig | str | None = option(
+        None, "that of the counted text; by default as the marks in the words show", flag=None
+    )
+    tune: Source | Paths | None = changed(TrainOptions, "tune")
+    progress: ProgressOption = changed(RunOptions, "progress")
 
 
 @dataclass(frozen=True)

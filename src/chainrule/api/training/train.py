@@ -17,9 +17,9 @@ from chainrule.api.seq2seq.seq2seq_model import FAMILY
 from chainrule.api.tokenizers import tokenize_source
 from chainrule.api.training.config import (
     AdaptOptions,
-    TrainCountsOptions,
     TrainMaskedOptions,
     TrainNetworkOptions,
+    TrainNGramOptions,
     TrainOptions,
 )
 from chainrule.api.training.stream import (
@@ -81,8 +81,8 @@ def train(  # type: ignore[overload-overlap]  # a MaskedConfig is a TransformerC
 @takes(TrainNetworkOptions)
 def train(options: TrainNetworkOptions) -> CausalNetwork: ...
 @overload
-@takes(TrainCountsOptions)
-def train(options: TrainCountsOptions) -> CausalModel: ...
+@takes(TrainNGramOptions)
+def train(options: TrainNGramOptions) -> CausalModel: ...
 @overload
 @takes(TrainOptions)
 def train(options: TrainOptions) -> Model: ...

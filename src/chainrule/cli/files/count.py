@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import CycloptsError, Parameter
 
+from chainrule.api.training.config import CountOptions
 from chainrule.cli.shared.options import (
     NO_FLAGS,
     Flags,
@@ -16,7 +17,7 @@ from chainrule.cli.shared.options import (
     Overwrite,
     TextFiles,
     TokenizerFlags,
-    WholeNumber,
+    flag,
     given_settings,
     tokenizer_of,
 )
@@ -37,9 +38,7 @@ def count(
             name=("--output", "-o"), help="The file to write; compressed if its name ends in .gz, .zst, .xz or .bz2."
         ),
     ],
-    order: Annotated[
-        int | None, WholeNumber, Parameter(help="The longest n-grams to count: 5 by default.", show_default=False)
-    ] = None,
+    order: Annotated[int | None, flag(CountOptions, "order")] = None,
     together: Flags[CooccurrenceConfig] = NO_FLAGS,
     tokenizer: TokenizerFlags = NO_FLAGS,
     markers: MarkerRule = "error",

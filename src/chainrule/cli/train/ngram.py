@@ -86,9 +86,7 @@ def _weight_range(weights: Sequence[float]) -> str:
 def ngram(
     *texts: Annotated[TextFiles, Parameter(required=False)],
     output: ModelOutput,
-    order: Annotated[
-        int, WholeNumber, Parameter(help="The longest n-grams; contexts are order - 1 tokens long.")
-    ] = NGramConfig.order,
+    order: Annotated[int, flag(NGramConfig, "order")] = NGramConfig.order,
     tokenizer: TokenizerFlags = NO_FLAGS,
     counts: Annotated[
         tuple[str, ...],
