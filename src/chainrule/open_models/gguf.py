@@ -100,7 +100,7 @@ class _Kind(NamedTuple):
     """An architecture in GGUF. names: of tensors of a block that differ from LLaMA's. top: of other tensors, likewise.
 
     is_paired: whether the rows of q and k are reordered. counts_one: whether gains have 1 added. fields: of config.json
-    that have another name than in `_FIELDS`; None for those that are of no matter. changes: of tensors, by their names.
+    that have another name than in `_FIELDS`; None for those that do not matter. changes: of tensors, by their names.
     more: a function that completes a config.json.
     """
 
