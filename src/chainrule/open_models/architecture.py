@@ -71,6 +71,7 @@ class Tensor(NamedTuple):
 
     by_token: whether it has a row for each token, since others number tokens differently. when: a function that says
     whether networks of these settings have it in this form; None where all do that have such an array.
+    of_experts: whether each of theirs holds those of all experts, one after the other.
     """
 
     ours: str
@@ -78,6 +79,7 @@ class Tensor(NamedTuple):
     change: Change = SAME
     by_token: bool = False
     when: Callable[[Any], bool] | None = None
+    of_experts: bool = False
 
     def names(self, layer: int, expert: int = 0) -> tuple[str, ...]:
         """Their names of the tensors of one layer, and of one expert in it."""

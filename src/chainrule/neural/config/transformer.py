@@ -1,7 +1,4 @@
-"""Settings of Transformers; known architectures are functions that return a configuration:
-
-preset("llama", layers=6, width=384)
-"""
+"""Settings of Transformers. Each choice of the field's history is one."""
 
 from __future__ import annotations
 
@@ -22,7 +19,9 @@ SublayerNorms = Literal["before", "after", "both"]
 Mixer = Literal["attention", "convolution", "mamba", "mamba2", "delta"]
 RotaryScaling = Literal["none", "linear", "llama3", "yarn", "longrope"]
 Positions = Literal["none", "learned", "sinusoidal", "relative", "alibi", "rotary"]
-FeedForward = Literal["relu", "gelu", "gelu_exact", "silu", "relu_squared", "swiglu", "geglu", "geglu_exact"]
+FeedForward = Literal[
+    "relu", "gelu", "gelu_exact", "silu", "relu_squared", "swiglu", "geglu", "geglu_exact", "clamped_swiglu"
+]
 Initialisation = Literal["fan_in", "gpt2", "xavier"]
 
 
@@ -52,7 +51,8 @@ class TransformerConfig(NetworkConfig):
         None, "heads of keys and values: fewer than heads is grouped, 1 multi-query; nothing: one for each", least=1
     )
     feed_forward: FeedForward = option(
-        "relu_squared", "activation of the feed-forward layers; gelu: by tanh; swiglu, geglu, geglu_exact: gated"
+        "relu_squared",
+        "activation of the feed-forward layers; gelu: by tanh; swiglu, geglu, geglu_exact, clamped_swiglu: gated",
     )
     feed_forward_width: int | None = option(
         None, "hidden numbers in a feed-forward layer; nothing: 4 widths, 8/3 if gated", least=1, below=8 * MAX_WIDTH
@@ -143,6 +143,27 @@ class TransformerConfig(NetworkConfig):
     normalised_experts: bool = option(
         True, "experts: the weights of the chosen ones add up to 1, not those of all", is_rare=True
     )
+    router_bias: bool = option(False, "experts: the router has biases (gpt-oss)", is_rare=True)
+    attention_sinks: bool = option(
+        False, "each head has a learned score that takes part in the softmax, without a value (gpt-oss)", is_rare=True
+    )
+    block_groups: int | None = option(
+        None,
+        "groups of neighbouring blocks that share one set of weights (ALBERT); nothing: each block has its own",
+        least=1,
+        is_rare=True,
+    )
+    distance_buckets: int = option(
+        0,
+        "on either side, buckets of distances with a learned vector each, by which queries and keys are scored, too "
+        "(DeBERTa); 0: none",
+        least=0,
+        below=4096,
+        is_rare=True,
+    )
+    distance_limit: int = option(
+        512, "distance_buckets: the distance from which all are one bucket", least=2, below=MAX_CONTEXT, is_rare=True
+    )
     mixers: tuple[Mixer, ...] = option(
         (),
         "what each block has in the place of attention; convolution: a short one between gates (LFM2); mamba, mamba2: "
@@ -218,6 +239,9 @@ class TransformerConfig(NetworkConfig):
     rotary_trained_context: int = option(
         8192, "the context before rotary_scaling extended it", least=1, below=MAX_CONTEXT, is_rare=True
     )
+    rotary_whole_pairs: bool = option(
+        True, "yarn: the share that shrinks grows from one whole pair to another; off: exactly", is_rare=True
+    )
     rotary_divisors: tuple[float, ...] = option(
         (), "longrope: by how much each angle shrinks within the trained context", least=0, is_rare=True
     )
@@ -279,6 +303,29 @@ class TransformerConfig(NetworkConfig):
             raise SettingError(
                 f"{self.recurrence_width} numbers cannot be divided among {self.recurrence_heads} heads, or these "
                 f"among {self.recurrence_key_heads} heads of keys"
+            )
+        if self.block_groups is not None and (
+            self.block_groups > self.layers or self.is_stateful or not self.first_norm
+        ):
+            raise SettingError(
+                f"block_groups is {self.block_groups}; expected at most the {self.layers} layers, all of the same parts"
+            )
+        if self.attention_sinks and self.score == "additive":
+            raise SettingError("an additive score has no attention_sinks; leave them out, or take another score")
+        if self.distance_buckets and (
+            not self.is_bidirectional
+            or self.score != "scaled_dot"
+            or self.key_heads != self.heads
+            or self.attention_sinks
+            or self.score_cap is not None
+        ):
+            raise SettingError(
+                "distance_buckets need a bidirectional network with a scaled_dot score in every head, without a cap or "
+                "sinks"
+            )
+        if self.distance_buckets and (self.distance_buckets % 2 or self.distance_buckets >= 2 * self.distance_limit):
+            raise SettingError(
+                f"distance_buckets is {self.distance_buckets}; expected an even number below twice the distance_limit"
             )
         if self.experts and self.chosen_experts > self.experts:
             raise SettingError(f"chosen_experts is {self.chosen_experts}, but there are {self.experts}; lower it")
@@ -372,12 +419,17 @@ class TransformerConfig(NetworkConfig):
         return self.layers
 
     @property
+    def distinct_blocks(self) -> int:
+        """Blocks with weights of their own."""
+        return self.layers if self.block_groups is None else self.block_groups
+
+    @property
     def attention_flops(self) -> float:
         return 6.0 * self.layers * self.width * min(self.context, 2 * (self.window or self.context))
 
     @property
     def is_gated(self) -> bool:
-        return self.feed_forward in ("swiglu", "geglu", "geglu_exact")
+        return self.feed_forward in ("swiglu", "geglu", "geglu_exact", "clamped_swiglu")
 
     @property
     def hidden_width(self) -> int:
@@ -385,74 +437,3 @@ class TransformerConfig(NetworkConfig):
         if self.feed_forward_width is not None:
             return self.feed_forward_width
         return -(-8 * self.width // 3 // 8) * 8 if self.is_gated else 4 * self.width
-
-
-def vaswani() -> TransformerConfig:
-    """Attention Is All You Need (2017), its decoder alone."""
-    return TransformerConfig(
-        norm="layer",
-        norm_place="post",
-        norm_gain=True,
-        embedding_norm=False,
-        positions="sinusoidal",
-        feed_forward="relu",
-        query_key_norm=False,
-        biases=True,
-        tied=True,
-        scaled_embedding=True,
-        zero_projections=False,
-        initialisation="xavier",
-        dropout=0.1,
-    )
-
-
-def gpt2() -> TransformerConfig:
-    """GPT-2 (Radford 2019): norms first, learned positions, GELU."""
-    return TransformerConfig(
-        norm="layer",
-        norm_gain=True,
-        embedding_norm=False,
-        positions="learned",
-        feed_forward="gelu",
-        query_key_norm=False,
-        biases=True,
-        tied=True,
-        zero_projections=False,
-        initialisation="gpt2",
-    )
-
-
-def palm() -> TransformerConfig:
-    """PaLM (Chowdhery 2022): parallel blocks, one head of keys and values, SwiGLU, rotary positions."""
-    return TransformerConfig(
-        norm="layer",
-        norm_gain=True,
-        embedding_norm=False,
-        positions="rotary",
-        feed_forward="swiglu",
-        feed_forward_width=None,
-        key_value_heads=1,
-        query_key_norm=False,
-        parallel=True,
-        tied=True,
-        zero_projections=False,
-        initialisation="fan_in",
-    )
-
-
-def llama() -> TransformerConfig:
-    """LLaMA (Touvron 2023): RMSNorm, SwiGLU, rotary positions, no biases."""
-    return TransformerConfig(
-        norm_gain=True,
-        embedding_norm=False,
-        positions="rotary",
-        feed_forward="swiglu",
-        query_key_norm=False,
-        zero_projections=False,
-        initialisation="gpt2",
-    )
-
-
-def modern() -> TransformerConfig:
-    """Today's small recipe, and the default: RMSNorm without gains, rotary positions, QK-norm, ReLU squared."""
-    return TransformerConfig()

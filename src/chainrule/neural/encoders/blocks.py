@@ -13,7 +13,15 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from chainrule.neural.layers.attention import AttentionMask, attend, attend_unfused, build_score, capped
+from chainrule.neural.layers.attention import (
+    AttentionMask,
+    attend,
+    attend_unfused,
+    build_score,
+    capped,
+    disentangled,
+    scaled_dot,
+)
 from chainrule.neural.layers.basic import FeedForward, drop, norm
 from chainrule.neural.layers.experts import Experts
 from chainrule.neural.layers.matrix_products import linear
@@ -49,6 +57,7 @@ class Attention(nn.Module):
         self.gains = nn.ParameterList(start(width) for width in widths if gained)  # of queries, of keys
         scale, self.cap = config.attention_scale, config.score_cap
         self.factor = None if scale is None else scale * math.sqrt(self.head_width)  # attention divides by the root
+        self.sinks = nn.Parameter(torch.zeros(self.heads)) if config.attention_sinks else None
         is_usual = config.score == "scaled_dot"
         self.score = None if is_usual else build_score(config.score, self.heads, self.head_width, 0)
 
@@ -84,8 +93,16 @@ class Attention(nn.Module):
             key, value = cache.append(layer, key, value)
         if self.score is not None and not self.score.is_product:
             heads = attend_unfused(self.score, query, key, value, mask, dropout)
-        elif self.cap is not None:
-            heads = attend_unfused(partial(capped, self.cap), query, key, value, mask, dropout)
+        elif mask.distances is not None:
+            of_distances = linear(mask.distances.vectors, self.query_key_value).view(
+                -1, heads.shape[2], self.head_width
+            )
+            heads = attend_unfused(
+                partial(disentangled, mask.distances.places, of_distances), query, key, value, mask, dropout
+            )
+        elif self.cap is not None or self.sinks is not None:
+            score = scaled_dot if self.cap is None else partial(capped, self.cap)
+            heads = attend_unfused(score, query, key, value, mask, dropout, sinks=self.sinks)
         else:
             heads = attend(query, key, value, mask, dropout)
         heads = mask.edited("heads", layer, heads.transpose(1, 2)).flatten(2)  # (B, T, H d)
@@ -130,7 +147,13 @@ class Block(nn.Module):
         self.feed_forward: FeedForward | Experts | None = None
         if config.has_feed_forward and config.experts:
             self.feed_forward = Experts(
-                *parts, config.experts, config.chosen_experts, normalised=config.normalised_experts, bias=bias
+                config.feed_forward,
+                parts[1:],
+                config.experts,
+                config.chosen_experts,
+                normalised=config.normalised_experts,
+                bias=bias,
+                router_bias=config.router_bias,
             )
         elif config.has_feed_forward:
             self.feed_forward = FeedForward(*parts, bias=bias)

@@ -24,6 +24,7 @@ from chainrule.neural.layers.basic import drop, initialise, pause
 from chainrule.neural.layers.matrix_products import linear
 from chainrule.neural.layers.positions import (
     ALiBi,
+    Distances,
     Divisors,
     Learned,
     Relative,
@@ -62,7 +63,7 @@ class Transformer(nn.Module):
         has_window = [config.has_window(layer) for layer in range(config.layers)]
         self.windows: list[int | None] = [*[None] * (not all(has_window)), *[config.window] * any(has_window)]
         self.kinds = [len(self.windows) - 1 if own else 0 for own in has_window]  # which of them each block has
-        self.in_blocks, self.turn = config.score_cap is None, None
+        self.in_blocks, self.turn = config.score_cap is None and not config.attention_sinks, None
         self.unrotated = frozenset(config.unrotated_layers)
         forgets = all(own or config.mixer(layer) != "attention" for layer, own in enumerate(has_window))
         self.is_stateful = config.is_stateful
@@ -91,11 +92,16 @@ class Transformer(nn.Module):
             self.bias = Relative(config.heads)
         if config.relative_bias:
             self.bias = Relative(config.heads, two_sided=is_bidirectional)
+        self.distances: Distances | None = None
+        if config.distance_buckets:
+            sizes = config.distance_buckets, config.distance_limit, config.context
+            self.distances = Distances(*sizes, norm_of(config), config.width)
         inputs = config.input_width
         self.segments = nn.Parameter(torch.zeros(config.segments, inputs)) if config.segments else None
         self.input_norm = norm_of(config, inputs) if config.input_norm else None
         self.projection = nn.Linear(inputs, config.width) if inputs != config.width else None
-        self.blocks = nn.ModuleList(Block(config, layer) for layer in range(config.layers))
+        self.blocks = nn.ModuleList(Block(config, layer) for layer in range(config.distinct_blocks))
+        self.block_of = [layer * config.distinct_blocks // config.layers for layer in range(config.layers)]
         self.norm = norm_of(config) if config.norm_place == "pre" else None
         self._initialise(config)
 
@@ -237,10 +243,8 @@ class Transformer(nn.Module):
     ) -> Tensor:
         """The hidden states after the last block. masks: by `windows`. is_long: as for `_read_on`."""
         x, masks, rotations = self._prepared(x, positions, masks, is_long=is_long)
-        for layer, block in enumerate(self.blocks):
-            kind = self.kinds[layer]
-            x = block(x, masks[kind], None if layer in self.unrotated else rotations[kind], cache, layer)
-            pause()
+        for layer in range(self.layers):
+            x = self._block(x, layer, masks, rotations, cache)
         return x if self.norm is None else self.norm(x)
 
     def _layers(
@@ -248,11 +252,18 @@ class Transformer(nn.Module):
     ) -> Iterator[Tensor]:
         """The hidden states after each block, the last ones normalised."""
         x, masks, rotations = self._prepared(x, positions, masks, is_long=is_long)
-        for layer, block in enumerate(self.blocks):
-            kind = self.kinds[layer]
-            x = block(x, masks[kind], None if layer in self.unrotated else rotations[kind], None, layer)
-            pause()
+        for layer in range(self.layers):
+            x = self._block(x, layer, masks, rotations, None)
             yield x if self.norm is None or layer + 1 < self.layers else self.norm(x)
+
+    def _block(
+        self, x: Tensor, layer: int, masks: list[AttentionMask], rotations: list[Rotation | None], cache: Cache | None
+    ) -> Tensor:
+        """The hidden states after a block. masks, rotations: by `windows`."""
+        kind, block = self.kinds[layer], self.blocks[self.block_of[layer]]
+        x = block(x, masks[kind], None if layer in self.unrotated else rotations[kind], cache, layer)
+        pause()
+        return x
 
     def _prepared(
         self, x: Tensor, positions: Tensor, masks: list[AttentionMask], *, is_long: bool
@@ -274,6 +285,9 @@ class Transformer(nn.Module):
             else mask
             for mask in masks
         ]
+        if self.distances is not None:
+            distances = self.distances(x.shape[1])
+            masks = [mask._replace(distances=distances) for mask in masks]
         rotation = None if self.rotary is None else self._rotation(self.rotary, positions, x, is_long=is_long)
         rotations = [rotation] * len(masks)
         if self.window_rotary is not None and self.windows[-1] is not None:
@@ -335,5 +349,6 @@ def scaling_of(config: TransformerConfig) -> Scaling | Yarn | Divisors | None:
         return Divisors(config.rotary_long_divisors if is_long else config.rotary_divisors)
     if config.rotary_scaling == "yarn":
         ramp = config.rotary_low_factor, config.rotary_high_factor
-        return Yarn.between(config.rotary_factor, *ramp, context, config.rotated_width, config.rotary_base)
+        width, base = config.rotated_width, config.rotary_base
+        return Yarn.between(config.rotary_factor, *ramp, context, width, base, whole=config.rotary_whole_pairs)
     return Scaling(config.rotary_factor, context / config.rotary_low_factor, context / config.rotary_high_factor)

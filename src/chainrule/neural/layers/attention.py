@@ -46,6 +46,15 @@ if TYPE_CHECKING:
 _WITHOUT_MATRICES = ("dot", "scaled_dot", "content", "cosine")
 
 
+class DistanceVectors(NamedTuple):
+    """What DeBERTa scores beside contents: a vector for each bucket of distances, and the bucket of each key's distance
+    from each query.
+    """
+
+    vectors: Float[Tensor, "buckets D"]
+    places: Int64[Tensor, "T S"]
+
+
 class AttentionMask(NamedTuple):
     """Which keys each query attends to.
 
@@ -55,7 +64,8 @@ class AttentionMask(NamedTuple):
     (1, H or 1, block, 2 block); see `attend_in_blocks`.
     weights_out: a list to which attention appends its weights, (B, H, T, S).
     starts: (B, T), where rows begin anew, for what carries a state from token to token; None for nowhere.
-    edit: a function through which the outputs of heads and layers go.
+    edit: a function through which the outputs of heads and layers go. distances: what queries and keys are scored by,
+    beside their products; None for nothing.
     """
 
     tensor: Tensor | None = None
@@ -64,6 +74,7 @@ class AttentionMask(NamedTuple):
     weights_out: list[Tensor] | None = None
     starts: Tensor | None = None
     edit: Edit | None = None
+    distances: DistanceVectors | None = None
 
     def edited(self, part: Part, layer: int, x: Tensor) -> Tensor:
         """What a part of a layer computed, through `edit`."""
@@ -79,7 +90,7 @@ def attend(
 ) -> Float[Tensor, "B H T d"]:
     """softmax(Q K^T / sqrt(d)) V (Vaswani et al. 2017, equation 1). Query head h reads key head h // (H / K)."""
     if mask.weights_out is not None:
-        return attend_unfused(_scaled_dot, query, key, value, mask, dropout)
+        return attend_unfused(scaled_dot, query, key, value, mask, dropout)
     if mask.block_length is not None:
         return attend_in_blocks(query, key, value, mask, dropout)
     heads, key_heads = query.shape[1], key.shape[1]
@@ -124,11 +135,13 @@ def attend_unfused(
     value: Float[Tensor, "B K S d"],
     mask: AttentionMask,
     dropout: float = 0.0,
+    *,
+    sinks: Float[Tensor, " H"] | None = None,
 ) -> Float[Tensor, "B H T d"]:
     """As `attend`, but with any score function from queries and keys to (B, H, T, S), and with weights that can be
     recorded.
 
-    The mask must not be in blocks.
+    The mask must not be in blocks. sinks: a score for each head that takes its share of the softmax, without a value.
     """
     assert mask.block_length is None
     heads = query.shape[1]
@@ -138,15 +151,43 @@ def attend_unfused(
     if mask.tensor is not None:
         is_added = mask.tensor.is_floating_point()
         scores = scores + mask.tensor if is_added else scores.masked_fill(~mask.tensor, -torch.inf)
-    weights = scores.softmax(-1)
+    if sinks is None:
+        weights = scores.softmax(-1)
+    else:
+        sink = sinks.to(scores.dtype).view(1, -1, 1, 1).expand(*scores.shape[:3], 1)
+        weights = torch.cat((scores, sink), -1).softmax(-1)[..., :-1]
     if mask.weights_out is not None:
         mask.weights_out.append(weights)
     return drop(weights, dropout) @ _repeated(value, heads)
 
 
+def scaled_dot(query: Float[Tensor, "B H T d"], key: Float[Tensor, "B H S d"]) -> Float[Tensor, "B H T S"]:
+    """A score function for `attend_unfused`: Vaswani et al. 2017, equation 1."""
+    return query @ key.mT / math.sqrt(query.shape[-1])
+
+
+def disentangled(
+    places: Int64[Tensor, "T S"],
+    of_distances: Float[Tensor, "buckets 3H d"],
+    query: Float[Tensor, "B H T d"],
+    key: Float[Tensor, "B H S d"],
+) -> Float[Tensor, "B H T S"]:
+    """A score function for `attend_unfused`: DeBERTa's (He et al. 2021, equation 4), of contents and distances.
+
+    places: the bucket of each key's distance from each query. of_distances: queries, keys and values of the buckets'
+    vectors, of which the first two count.
+    """
+    heads = query.shape[1]
+    own_query, own_key = of_distances[:, :heads].transpose(0, 1), of_distances[:, heads : 2 * heads].transpose(0, 1)
+    index = places.expand(*query.shape[:3], -1)
+    by_key = (query @ own_key.mT).gather(3, index)  # what a query is to a distance
+    by_query = (key @ own_query.mT).gather(3, index.mT).mT  # what a key is to it
+    return (query @ key.mT + by_key + by_query) / math.sqrt(3 * query.shape[-1])
+
+
 def capped(cap: float, query: Float[Tensor, "B H T d"], key: Float[Tensor, "B H S d"]) -> Float[Tensor, "B H T S"]:
     """A score function for `attend_unfused`: scaled dot products, softly kept within the cap (Gemma 2)."""
-    return torch.tanh(_scaled_dot(query, key) / cap) * cap
+    return torch.tanh(scaled_dot(query, key) / cap) * cap
 
 
 def attend_in_blocks(
@@ -257,10 +298,6 @@ def visible_keys(
     distances = queries[:, None] - keys
     mask = distances >= 0 if window is None else (distances >= 0) & (distances < window)
     return mask[None, None] if first is None else mask & (keys >= first[:, None, :, None])
-
-
-def _scaled_dot(query: Float[Tensor, "B H T d"], key: Float[Tensor, "B H S d"]) -> Float[Tensor, "B H T S"]:
-    return query @ key.mT / math.sqrt(query.shape[-1])
 
 
 def _repeated(x: Float[Tensor, "B K S d"], heads: int) -> Float[Tensor, "B H S d"]:

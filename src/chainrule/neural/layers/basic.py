@@ -130,13 +130,15 @@ class FeedForward(nn.Module):
         self.gated = kind in _GATED
         self.up = nn.Linear(width, 2 * hidden if self.gated else hidden, bias=bias)
         self.down = nn.Linear(hidden, width, bias=bias)
-        self.activation = _ACTIVATIONS[kind]
+        self.activation, self.clamped = _ACTIVATIONS[kind], kind == "clamped_swiglu"
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
         """The layer's output, for each position alone."""
         hidden = linear(x, self.up)
         if self.gated:
             gate, hidden = hidden.chunk(2, -1)
+            if self.clamped:
+                hidden = hidden.clamp(-CLAMP, CLAMP) + 1
             return linear(self.activation(gate) * hidden, self.down)
         return linear(self.activation(hidden), self.down)
 
@@ -190,6 +192,15 @@ def gelu(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     return F.gelu(x, approximate="tanh")
 
 
+CLAMP, SHARPNESS = 7.0, 1.702  # of gpt-oss: the largest inputs of a gate, and the factor within its sigmoid
+
+
+def clamped_swish(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """x sigmoid(1.702 x) of x up to 7 (OpenAI 2025, gpt-oss, as published in code)."""
+    x = x.clamp(max=CLAMP)
+    return x * torch.sigmoid(SHARPNESS * x)
+
+
 _ACTIVATIONS: dict[FeedForwardKind, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": gelu,
@@ -199,8 +210,9 @@ _ACTIVATIONS: dict[FeedForwardKind, Callable[[Tensor], Tensor]] = {
     "swiglu": F.silu,
     "geglu": gelu,
     "geglu_exact": F.gelu,
+    "clamped_swiglu": clamped_swish,
 }
-_GATED = ("swiglu", "geglu", "geglu_exact")
+_GATED = ("swiglu", "geglu", "geglu_exact", "clamped_swiglu")
 
 
 def initialise(weight: Float[Tensor, "outputs inputs"], kind: Initialisation, *, scale: float = 1.0) -> None:

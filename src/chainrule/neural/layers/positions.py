@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from chainrule.errors import SettingError
 from chainrule.neural.config import TransformerConfig
+from chainrule.neural.layers.attention import DistanceVectors
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Float32, Int64
@@ -91,7 +92,7 @@ class Scaling(NamedTuple):
 
 class Yarn(NamedTuple):
     """YaRN (Peng et al. 2023, section 3.2): angles are slowed down by the factor, but for the first pairs of a head,
-    those below `first`; from there to `last` the share that is slowed down grows by the same step.
+    those below `first`; from there to `last` the share that is slowed down grows evenly.
     """
 
     factor: float
@@ -105,13 +106,21 @@ class Yarn(NamedTuple):
         return frequencies * (1 - share) + frequencies / self.factor * share
 
     @classmethod
-    def between(cls, factor: float, low: float, high: float, context: int, width: int, base: float) -> Yarn:
-        """low, high: how often waves turn in the trained context that are slowed down by the whole factor, and not."""
+    def between(
+        cls, factor: float, low: float, high: float, context: int, width: int, base: float, *, whole: bool
+    ) -> Yarn:
+        """low, high: how often waves turn in the trained context that are slowed down by the whole factor, and not.
+
+        whole: whether `first` and `last` are rounded to whole pairs.
+        """
 
         def pair(turns: float) -> float:
             return width * math.log(context / (2 * math.pi * turns)) / (2 * math.log(base))
 
-        return cls(factor, max(math.floor(pair(high)), 0), min(math.ceil(pair(low)), width - 1))
+        first, last = pair(high), pair(low)
+        if whole:
+            first, last = math.floor(first), math.ceil(last)
+        return cls(factor, max(first, 0), min(last, width - 1))
 
 
 class Divisors(NamedTuple):
@@ -188,6 +197,37 @@ class Relative(nn.Module):
         """
         buckets = two_sided_buckets(distances) if self.two_sided else distance_buckets(distances)
         return self.numbers[buckets].float().permute(2, 0, 1)
+
+
+class Distances(nn.Module):
+    """He et al. 2021, 2023 (DeBERTa): a learned vector for each bucket of distances, normalised, shared by layers."""
+
+    def __init__(self, buckets: int, limit: int, longest: int, norm: nn.Module, width: int) -> None:
+        """buckets: on either side. limit: as for `deberta_buckets`. longest: the longest distance."""
+        super().__init__()
+        self.vectors, self.norm = nn.Parameter(torch.empty(2 * buckets, width)), norm
+        nn.init.normal_(self.vectors, std=0.02)
+        self.buckets = deberta_buckets(buckets, limit, longest)
+
+    def forward(self, length: int) -> DistanceVectors:
+        """The vectors, and which of them each distance between two of `length` tokens has."""
+        device, half = self.vectors.device, len(self.vectors) // 2
+        positions = torch.arange(length, device=device)
+        signed = positions[:, None] - positions
+        buckets = torch.tensor(self.buckets[:length], device=device)[signed.abs()] * signed.sign()
+        return DistanceVectors(self.norm(self.vectors), (buckets + half).clamp(0, 2 * half - 1))
+
+
+def deberta_buckets(buckets: int, limit: int, longest: int) -> list[int]:
+    """The buckets of the distances from 0 to `longest`: half of them hold one distance each, the others grow
+    logarithmically up to the limit.
+    """
+    half = buckets // 2
+    step = math.log((limit - 1) / half)
+    return [
+        distance if distance <= half else math.ceil(math.log(distance / half) / step * (half - 1)) + half
+        for distance in range(longest + 1)
+    ]
 
 
 def distance_buckets(distances: Int64[Tensor, "*shape"], buckets: int = _BUCKETS) -> Int64[Tensor, "*shape"]:
