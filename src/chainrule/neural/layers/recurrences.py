@@ -245,8 +245,8 @@ def _scan_states(
         from chainrule.neural.layers.recurrence_kernels import scan_states
 
         out, state = torch.zeros_like(added), state.clone()
-        arrays = (_array(tensor) for tensor in (decay, added, read, write))
-        scan_states(*arrays, _starts_of(starts, rows, length), state.numpy(), out.numpy())
+        inputs = _array(decay), _array(added), _array(read), _array(write)
+        scan_states(*inputs, _starts_of(starts, rows, length), state.numpy(), out.numpy())
         return out, state
     repeats = inner // read.shape[2]
     read, write = (part.repeat_interleave(repeats, 2).mT for part in (read, write))  # (B, T, N, I)
@@ -274,8 +274,8 @@ def _scan_delta(
         from chainrule.neural.layers.recurrence_kernels import scan_delta
 
         out, state, room = torch.zeros_like(value), state.clone(), np.empty(value.shape[3], np.float32)
-        arrays = (_array(tensor) for tensor in (decay, strength, query, key, value))
-        scan_delta(*arrays, _starts_of(starts, rows, length), state.numpy(), room, out.numpy())
+        inputs = _array(decay), _array(strength), _array(query), _array(key), _array(value)
+        scan_delta(*inputs, _starts_of(starts, rows, length), state.numpy(), room, out.numpy())
         return out, state
     outputs = []
     for place in range(length):
