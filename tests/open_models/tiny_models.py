@@ -135,6 +135,15 @@ def _mamba(**changes: Any) -> Any:
     return AutoModelForCausalLM.from_config(config)
 
 
+def _gemma4(**changes: Any) -> Any:
+    """Two periods, of which the last blocks share keys; its numbers for blocks are buffers, which are shaken here."""
+    size = {"head_dim": 8, "global_head_dim": 12, "hidden_size_per_layer_input": 6, "vocab_size_per_layer_input": ROWS}
+    model = tiny("gemma4_text", **{**_TWO_PERIODS, **size, **changes})
+    for layer in model.model.layers:
+        layer.layer_scalar.uniform_(0.5, 1.5)
+    return model
+
+
 def _gpt_oss(**changes: Any) -> Any:
     """Some of its gates are beyond the clamp."""
     rope = {**_YARN, "truncate": False}
@@ -218,6 +227,13 @@ CAUSAL: dict[str, Callable[[], Any]] = {
             _SLIDING: {"rope_type": "default", "rope_theta": 50.0},
         },
         **_TWO_PERIODS,
+    ),
+    "gemma4": lambda: _gemma4(num_kv_shared_layers=2, final_logit_softcapping=3.0),
+    "gemma4, wide": lambda: _gemma4(
+        num_kv_shared_layers=3, use_double_wide_mlp=True, tie_word_embeddings=False, intermediate_size=12
+    ),
+    "gemma4, keys as values, without vectors for blocks": lambda: _gemma4(
+        attention_k_eq_v=True, num_global_key_value_heads=1, hidden_size_per_layer_input=0, intermediate_size=12
     ),
     "smollm3": lambda: tiny("smollm3", num_hidden_layers=8, tie_word_embeddings=True),
     "phi": lambda: tiny("phi"),

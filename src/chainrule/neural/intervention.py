@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from chainrule.base.progress import Progress
     from chainrule.neural.encoders.blocks import Block
-    from chainrule.neural.layers.attention import Part
+    from chainrule.neural.layers.masks import Part
     from chainrule.neural.network import Network
 
     Tokens = Int32[ndarray, " T"]

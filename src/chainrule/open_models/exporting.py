@@ -187,7 +187,7 @@ def _tensors(
             continue
         for layer, expert in row.places(layers_of(row, config), getattr(config, "experts", 0)):
             name = row.ours.format(layer=layer, expert=expert)
-            if name not in arrays:
+            if name not in arrays or (row.in_layer is not None and not row.in_layer(config, layer)):
                 continue
             array = arrays[name]
             if row.by_token:

@@ -190,6 +190,9 @@ def _filled_in(config: NetworkConfig | Seq2SeqConfig) -> NetworkConfig | Seq2Seq
             not config.has_feed_forward,
         ),
         "gains_above_one": not config.norm_gain,
+        **dict.fromkeys(("full_head_width", "full_key_value_heads", "keys_as_values"), config.window is None),
+        "wide_shared_blocks": not config.shared_key_layers,
+        "rotary_turning": config.positions != "rotary",
         "joint_query_key_norm": not config.query_key_norm,
         **dict.fromkeys(("chosen_experts", "normalised_experts", "router_bias"), not config.experts),
         "distance_limit": not config.distance_buckets,
@@ -282,9 +285,12 @@ def arrays_of(
         numbering = numberings["source" if row.ours.startswith("source_") else "target"]
         for layer, expert in row.places(layers_of(row, config), config_experts):
             name = row.ours.format(layer=layer, expert=expert)
+            sources = row.names(layer, expert)
+            if row.in_layer is not None and not row.in_layer(config, layer):
+                used |= set(sources)
+                continue
             if name not in shapes:
                 continue
-            sources = row.names(layer, expert)
             used |= set(sources)
             parts = [tensors.sound(source) for source in sources]
             if row.of_experts:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from chainrule.base.options import option
-from chainrule.errors import SettingError
+from chainrule.neural.config.consistency import check_transformer
 from chainrule.neural.config.network import CONTEXT, MAX_CONTEXT, MAX_LAYERS, MAX_WIDTH, NetworkConfig
 
 Norm = Literal["layer", "rms"]
@@ -153,6 +153,43 @@ class TransformerConfig(NetworkConfig):
         least=1,
         is_rare=True,
     )
+    value_norm: bool = option(False, "values are normalised in each head, without gains (Gemma 4)", is_rare=True)
+    full_head_width: int | None = option(
+        None,
+        "window: numbers in a head of blocks that attend to all; nothing: as in others (Gemma 4)",
+        least=2,
+        below=MAX_WIDTH,
+        is_rare=True,
+    )
+    full_key_value_heads: int | None = option(
+        None,
+        "window: heads of keys and values in blocks that attend to all; nothing: as in others",
+        least=1,
+        below=MAX_WIDTH,
+        is_rare=True,
+    )
+    keys_as_values: bool = option(
+        False, "window: in blocks that attend to all, values are the keys before their norm (Gemma 4)", is_rare=True
+    )
+    shared_key_layers: int = option(
+        0,
+        "so many last blocks take the keys and values of the last block before them that has a window if they have one "
+        "(Gemma 4)",
+        least=0,
+        below=MAX_LAYERS,
+        is_rare=True,
+    )
+    wide_shared_blocks: bool = option(
+        False, "shared_key_layers: their feed-forward layers have twice the hidden numbers", is_rare=True
+    )
+    layer_input_width: int = option(
+        0,
+        "numbers in a vector of each token for each block, which is added through a gate (Gemma 4); 0: none",
+        least=0,
+        below=MAX_WIDTH,
+        is_rare=True,
+    )
+    block_scales: bool = option(False, "what each block gives is multiplied by a number of its own", is_rare=True)
     distance_buckets: int = option(
         0,
         "on either side, buckets of distances with a learned vector each, by which queries and keys are scored, too "
@@ -242,6 +279,12 @@ class TransformerConfig(NetworkConfig):
     rotary_whole_pairs: bool = option(
         True, "yarn: the share that shrinks grows from one whole pair to another; off: exactly", is_rare=True
     )
+    rotary_turning: int | None = option(
+        None,
+        "rotary: pairs that turn, the first ones, in blocks that attend to all; nothing: all (Gemma 4)",
+        least=0,
+        is_rare=True,
+    )
     rotary_divisors: tuple[float, ...] = option(
         (), "longrope: by how much each angle shrinks within the trained context", least=0, is_rare=True
     )
@@ -260,90 +303,7 @@ class TransformerConfig(NetworkConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.head_width is None and self.width % self.heads:
-            raise SettingError(f"a width of {self.width} cannot be divided among {self.heads} heads")
-        if self.heads % self.key_heads:
-            raise SettingError(f"{self.heads} heads cannot share {self.key_heads} heads of keys and values evenly")
-        if self.positions == "rotary" and self.rotated_width % 2:
-            raise SettingError(
-                f"rotary positions rotate pairs of numbers, but a head has {self.rotated_width}; "
-                "choose a width or heads so that it is even"
-            )
-        if self.rotated_width > self.width_of_heads:
-            raise SettingError(
-                f"rotary_width is {self.rotary_width}, but a head has {self.width_of_heads} numbers; lower it"
-            )
-        if self.rotary_scaling == "llama3" and not self.rotary_low_factor < self.rotary_high_factor:
-            raise SettingError("rotary_low_factor must be below rotary_high_factor")
-        if self.score != "scaled_dot" and self.key_heads != self.heads:
-            raise SettingError(f"score is {self.score}, which needs as many heads of keys as of queries; leave one out")
-        if self.score == "additive" and self.window is not None:
-            raise SettingError("an additive score has no window; take another score, or no window")
-        if self.output != "full" and (self.output_transform or self.logit_cap is not None or self.logit_scale != 1):
-            raise SettingError(
-                f"output_transform, logit_cap and logit_scale need a full output; output is {self.output}"
-            )
-        self._check_scaling()
-        if self.sublayer_norms != "before" and (self.parallel or self.norm_place == "post"):
-            raise SettingError(
-                f"sublayer_norms is {self.sublayer_norms}, which needs norm_place to be pre, and blocks that are not "
-                "parallel"
-            )
-        if self.input_width != self.width and self.has_output and not self.output_transform:
-            raise SettingError(f"embedding_width is {self.embedding_width}, which needs output_transform; leave it out")
-        if self.mixers and len(self.mixers) != self.layers:
-            raise SettingError(f"mixers names {len(self.mixers)} blocks, but there are {self.layers}")
-        if self.is_stateful and (self.is_bidirectional or self.parallel or self.norm_place == "post"):
-            raise SettingError("mixers that carry a state need a causal network of blocks with norms first")
-        if not self.has_feed_forward and (
-            self.parallel or self.is_bidirectional or self.norm_place == "post" or self.sublayer_norms != "before"
-        ):
-            raise SettingError("blocks without a feed-forward layer need norm_place to be pre, and no other norms")
-        if self.recurrence_width % self.recurrence_heads or self.recurrence_heads % self.recurrence_key_heads:
-            raise SettingError(
-                f"{self.recurrence_width} numbers cannot be divided among {self.recurrence_heads} heads, or these "
-                f"among {self.recurrence_key_heads} heads of keys"
-            )
-        if self.block_groups is not None and (
-            self.block_groups > self.layers or self.is_stateful or not self.first_norm
-        ):
-            raise SettingError(
-                f"block_groups is {self.block_groups}; expected at most the {self.layers} layers, all of the same parts"
-            )
-        if self.attention_sinks and self.score == "additive":
-            raise SettingError("an additive score has no attention_sinks; leave them out, or take another score")
-        if self.distance_buckets and (
-            not self.is_bidirectional
-            or self.score != "scaled_dot"
-            or self.key_heads != self.heads
-            or self.attention_sinks
-            or self.score_cap is not None
-        ):
-            raise SettingError(
-                "distance_buckets need a bidirectional network with a scaled_dot score in every head, without a cap or "
-                "sinks"
-            )
-        if self.distance_buckets and (self.distance_buckets % 2 or self.distance_buckets >= 2 * self.distance_limit):
-            raise SettingError(
-                f"distance_buckets is {self.distance_buckets}; expected an even number below twice the distance_limit"
-            )
-        if self.experts and self.chosen_experts > self.experts:
-            raise SettingError(f"chosen_experts is {self.chosen_experts}, but there are {self.experts}; lower it")
-        if self.window is not None and self.window > self.context:
-            raise SettingError(f"a window of {self.window} is longer than the context of {self.context}; shorten it")
-
-    def _check_scaling(self) -> None:
-        """Raises SettingError."""
-        factors = self.rotary_base - 1, self.rotary_low_factor, self.rotary_high_factor
-        if self.rotary_scaling == "yarn" and min(factors) <= 0:
-            raise SettingError("rotary_scaling by yarn needs a rotary_base above 1, and factors above 0")
-        for name in ("rotary_divisors", "rotary_long_divisors") if self.rotary_scaling == "longrope" else ():
-            divisors: tuple[float, ...] = getattr(self, name)
-            if len(divisors) != self.rotated_width // 2 or not all(divisors):
-                raise SettingError(
-                    f"{name} is {len(divisors)} numbers, or has a zero; expected {self.rotated_width // 2} above 0, "
-                    "one for each pair of rotated numbers"
-                )
+        check_transformer(self)
 
     @property
     def input_width(self) -> int:
@@ -413,6 +373,30 @@ class TransformerConfig(NetworkConfig):
     def has_window(self, layer: int) -> bool:
         """Whether a block sees its window alone. layer: its number, from 0."""
         return self.window is not None and (layer + 1) % self.window_every == 0 and layer not in self.full_layers
+
+    def is_full(self, layer: int) -> bool:
+        """Whether a block attends to all although others have a window. layer: its number, from 0."""
+        return self.window is not None and not self.has_window(layer)
+
+    def head_width_of(self, layer: int) -> int:
+        """Numbers in a head of a block. layer: its number, from 0."""
+        return self.full_head_width if self.full_head_width and self.is_full(layer) else self.width_of_heads
+
+    def key_heads_of(self, layer: int) -> int:
+        """Heads of keys and values of a block. layer: its number, from 0."""
+        return self.full_key_value_heads if self.full_key_value_heads and self.is_full(layer) else self.key_heads
+
+    def keys_from(self, layer: int) -> int | None:
+        """The block whose keys and values a block takes; None for its own. layer: its number, from 0."""
+        first = self.layers - self.shared_key_layers
+        if layer < first:
+            return None
+        return max(own for own in range(first) if self.has_window(own) == self.has_window(layer))
+
+    def hidden_width_of(self, layer: int) -> int:
+        """Hidden numbers of a block's feed-forward layer. layer: its number, from 0."""
+        is_wide = self.wide_shared_blocks and self.keys_from(layer) is not None
+        return (1 + is_wide) * self.hidden_width
 
     @property
     def blocks(self) -> int:

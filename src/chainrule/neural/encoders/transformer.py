@@ -14,13 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from chainrule.neural.encoders.blocks import Block, norm_of
-from chainrule.neural.layers.attention import (
-    AttentionMask,
-    bidirectional_mask,
-    cached_mask,
-    causal_mask,
-)
 from chainrule.neural.layers.basic import drop, initialise, pause
+from chainrule.neural.layers.masks import AttentionMask, bidirectional_mask, cached_mask, causal_mask
 from chainrule.neural.layers.matrix_products import linear
 from chainrule.neural.layers.positions import (
     ALiBi,
@@ -32,6 +27,7 @@ from chainrule.neural.layers.positions import (
     Rotation,
     Scaling,
     Sinusoidal,
+    Turning,
     Yarn,
 )
 from chainrule.neural.layers.state import Cache
@@ -42,7 +38,7 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float
 
     from chainrule.neural.config import TransformerConfig
-    from chainrule.neural.layers.attention import Edit
+    from chainrule.neural.layers.masks import Edit
     from chainrule.neural.layers.state import State
 
 
@@ -79,9 +75,11 @@ class Transformer(nn.Module):
         elif config.positions == "sinusoidal":
             self.places = Sinusoidal(config.input_width)
         elif config.positions == "rotary":
-            self.rotary = Rotary(config.rotated_width, config.rotary_base, scaling_of(config), config.rotary_amplitude)
-            if config.window_rotary_base is not None:
-                self.window_rotary = Rotary(config.rotated_width, config.window_rotary_base)
+            width = config.rotated_width if config.full_head_width is None else config.full_head_width
+            self.rotary = Rotary(width, config.rotary_base, scaling_of(config), config.rotary_amplitude)
+            own = config.window_rotary_base, config.full_head_width, config.rotary_turning
+            if any(value is not None for value in own):
+                self.window_rotary = Rotary(config.rotated_width, config.window_rotary_base or config.rotary_base)
             if config.changes_rotation:
                 self.turn = config.rotary_trained_context
                 scaling = Divisors(config.rotary_long_divisors)
@@ -100,6 +98,8 @@ class Transformer(nn.Module):
         self.segments = nn.Parameter(torch.zeros(config.segments, inputs)) if config.segments else None
         self.input_norm = norm_of(config, inputs) if config.input_norm else None
         self.projection = nn.Linear(inputs, config.width) if inputs != config.width else None
+        self.lends = config.shared_key_layers > 0
+        self.layer_inputs = LayerInputs(config) if config.layer_input_width else None
         self.blocks = nn.ModuleList(Block(config, layer) for layer in range(config.distinct_blocks))
         self.block_of = [layer * config.distinct_blocks // config.layers for layer in range(config.layers)]
         self.norm = norm_of(config) if config.norm_place == "pre" else None
@@ -269,6 +269,12 @@ class Transformer(nn.Module):
         self, x: Tensor, positions: Tensor, masks: list[AttentionMask], *, is_long: bool
     ) -> tuple[Tensor, list[AttentionMask], list[Rotation | None]]:
         """The inputs of the first block; masks and rotations: by `windows`."""
+        if self.layer_inputs is not None:
+            x, layer_inputs = self.layer_inputs(x)
+            masks = [mask._replace(layer_inputs=layer_inputs) for mask in masks]
+        if self.lends:
+            lent: dict[int, tuple[Tensor, Tensor]] = {}
+            masks = [mask._replace(lent=lent) for mask in masks]
         if self.places is not None:
             x = x + self.places(positions).to(x.dtype)
         if self.segments is not None:
@@ -337,9 +343,30 @@ class Transformer(nn.Module):
                 initialise(weight, "gpt2", scale=1 / math.sqrt(2 * config.layers))
 
 
-def scaling_of(config: TransformerConfig) -> Scaling | Yarn | Divisors | None:
+class LayerInputs(nn.Module):
+    """What each block adds for a token: (norm(W x / root D) + e) / root 2, e being the token's vector for the block
+    (Gemma 4, Google 2026).
+    """
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.width, self.each = config.width, config.layer_input_width
+        self.projection = nn.Linear(config.width, config.layers * self.each, bias=False)
+        self.norm = norm_of(config, self.each)
+
+    def forward(self, x: Float[Tensor, "B T E"]) -> tuple[Float[Tensor, "B T D"], Float[Tensor, "B T layers P"]]:
+        """The vectors of tokens, and what is added. x: both vectors of each token, one after the other."""
+        x, own = x[..., : self.width], x[..., self.width :]
+        shape = (*x.shape[:-1], -1, self.each)
+        projected = self.norm((linear(x, self.projection) * self.width**-0.5).view(shape))
+        return x, (projected + own.reshape(shape)) * 2**-0.5
+
+
+def scaling_of(config: TransformerConfig) -> Scaling | Yarn | Divisors | Turning | None:
     """How the angles of rotary positions are scaled; None if they are not."""
     context = config.rotary_trained_context
+    if config.rotary_turning is not None:
+        return Turning(config.rotary_turning)
     if config.rotary_scaling == "none":
         return None
     if config.rotary_scaling == "linear":

@@ -74,25 +74,40 @@ class Embedding(nn.Module):
         scale: float = 1.0,
         norm: nn.Module | None = None,
         token_dropout: float = 0.0,
+        beside: int = 0,
+        beside_scale: float = 1.0,
     ) -> None:
-        """token_dropout: the share of the vocabulary whose vectors are 0 in a batch (Gal and Ghahramani 2016)."""
+        """token_dropout: the share of the vocabulary whose vectors are 0 in a batch (Gal and Ghahramani 2016).
+
+        beside: numbers of a second vector of each token, which follows the first one. beside_scale: its factor.
+        """
         super().__init__()
+        self.beside = nn.Parameter(torch.zeros(vocabulary_size, beside)) if beside else None
+        self.beside_scale = beside_scale
         self.weight = nn.Parameter(torch.empty(vocabulary_size, width))
         self.scale, self.norm, self.token_dropout = scale, norm, token_dropout
 
     def forward(self, tokens: Int64[Tensor, "*shape"]) -> Float[Tensor, "*shape D"]:
         """The vector of each token."""
-        x = F.embedding(tokens, self.weight)
-        if is_packed(x):
-            x = unpack(x)
-        elif x.dtype in (torch.bfloat16, torch.float16):
-            x = x.float()
+        x = _rows(tokens, self.weight)
         if self.training and self.token_dropout:
             kept = drop(x.new_ones(len(self.weight)), self.token_dropout)
             x = x * kept[tokens].unsqueeze(-1)
         if self.scale != 1:
             x = x * self.scale
-        return x if self.norm is None else self.norm(x)
+        if self.norm is not None:
+            x = self.norm(x)
+        if self.beside is None:
+            return x
+        return torch.cat((x, _rows(tokens, self.beside) * self.beside_scale), -1)
+
+
+def _rows(tokens: Int64[Tensor, "*shape"], weight: Tensor) -> Float[Tensor, "*shape D"]:
+    """Rows of a matrix, which may be packed or in 16 bits, in 32."""
+    x = F.embedding(tokens, weight)
+    if is_packed(x):
+        return unpack(x)
+    return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
 
 
 def norm(
@@ -212,6 +227,13 @@ _ACTIVATIONS: dict[FeedForwardKind, Callable[[Tensor], Tensor]] = {
     "geglu_exact": F.gelu,
     "clamped_swiglu": clamped_swish,
 }
+
+
+def activation_of(kind: FeedForwardKind) -> Callable[[Tensor], Tensor]:
+    """That of a feed-forward layer, or of its gate."""
+    return _ACTIVATIONS[kind]
+
+
 _GATED = ("swiglu", "geglu", "geglu_exact", "clamped_swiglu")
 
 

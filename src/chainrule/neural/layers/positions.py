@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from chainrule.errors import SettingError
 from chainrule.neural.config import TransformerConfig
-from chainrule.neural.layers.attention import DistanceVectors
+from chainrule.neural.layers.masks import DistanceVectors
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Float32, Int64
@@ -123,6 +123,16 @@ class Yarn(NamedTuple):
         return cls(factor, max(first, 0), min(last, width - 1))
 
 
+class Turning(NamedTuple):
+    """Only the first pairs of a head turn (Gemma 4, Google 2026)."""
+
+    pairs: int
+
+    def __call__(self, frequencies: Float[Tensor, " waves"]) -> Float[Tensor, " waves"]:
+        """As `Scaling`."""
+        return frequencies * (torch.arange(len(frequencies), device=frequencies.device) < self.pairs)
+
+
 class Divisors(NamedTuple):
     """LongRoPE (Ding et al. 2024): each angle has a divisor of its own."""
 
@@ -137,7 +147,11 @@ class Rotary(nn.Module):
     """Su et al. 2021: the pair of elements i and i + d/2 of a head is rotated by position * base^(-2i/d)."""
 
     def __init__(
-        self, width: int, base: float, scaling: Scaling | Yarn | Divisors | None = None, amplitude: float = 1.0
+        self,
+        width: int,
+        base: float,
+        scaling: Scaling | Yarn | Divisors | Turning | None = None,
+        amplitude: float = 1.0,
     ) -> None:
         """width: d, the width of a head, or of its part that is rotated. amplitude: a factor of what is rotated."""
         super().__init__()
@@ -245,7 +259,10 @@ def two_sided_buckets(distances: Int64[Tensor, "*shape"]) -> Int64[Tensor, "*sha
 
 
 def _angles(
-    positions: Int64[Tensor, "#B T"], width: int, base: float, scaling: Scaling | Yarn | Divisors | None = None
+    positions: Int64[Tensor, "#B T"],
+    width: int,
+    base: float,
+    scaling: Scaling | Yarn | Divisors | Turning | None = None,
 ) -> Float[Tensor, "#B T width/2"]:
     """position * base^(-2i/width), in float64 where the device has it, so that large positions stay exact."""
     kind = torch.float32 if positions.device.type == "mps" else torch.float64

@@ -15,6 +15,7 @@ from chainrule.open_models.architectures.bert import (
 from chainrule.open_models.architectures.bert_kin import ALBERT, DEBERTA_V2, DEBERTA_V2_LM
 from chainrule.open_models.architectures.cohere import COHERE, COHERE2, GLM, GLM4
 from chainrule.open_models.architectures.gemma import GEMMA, GEMMA2, GEMMA3
+from chainrule.open_models.architectures.gemma4 import GEMMA4
 from chainrule.open_models.architectures.gpt import BLOOM, FALCON, GPT2, GPT_NEO, GPT_NEOX, GPTJ, OPT
 from chainrule.open_models.architectures.gpt_oss import GPT_OSS
 from chainrule.open_models.architectures.llama import (
@@ -46,6 +47,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         GEMMA,
         GEMMA2,
         GEMMA3,
+        GEMMA4,
         SMOLLM3,
         PHI,
         PHI3,
