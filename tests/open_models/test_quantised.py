@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 import torch
 from safetensors.numpy import load_file, save_file
 from safetensors.torch import load_file as load_tensors
-from tiny_models import TEXTS, save, shaken, tiny
+from tiny_files import packed, save_mxfp4
+from tiny_models import TEXTS
 from transformers.integrations.mxfp4 import convert_moe_packed_tensors
 
 import chainrule
@@ -20,16 +21,6 @@ from chainrule.open_models.quantised import unpack_mxfp4
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from numpy import ndarray
-
-_PACKED = {"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn", "lm_head"]}
-
-
-def packed(shape: tuple[int, ...], seed: int) -> tuple[ndarray, ndarray]:
-    """Random blocks and scales of (experts, rows, blocks), small enough that none is infinite."""
-    random = np.random.default_rng(seed)
-    return random.integers(0, 256, (*shape, 16), np.uint8), random.integers(115, 130, shape, np.uint8)
 
 
 def test_blocks_are_what_transformers_makes_of_them() -> None:
@@ -45,23 +36,7 @@ def test_blocks_are_what_transformers_makes_of_them() -> None:
 def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A tiny gpt-oss with weights in MXFP4, and the same one with the weights that transformers unpacks."""
     folder = tmp_path_factory.mktemp("models")
-    size = {"hidden_size": 32, "intermediate_size": 32, "num_local_experts": 2, "num_experts_per_tok": 1, "head_dim": 8}
-    plain = save(shaken(lambda: tiny("gpt_oss", **size)), folder / "plain")
-    tensors: dict[str, Any] = load_file(plain / "model.safetensors")
-    for seed, name in enumerate([name for name in tensors if name.endswith(("gate_up_proj", "down_proj"))]):
-        experts, _, rows = tensors[name].shape
-        tensors[f"{name}_blocks"], tensors[f"{name}_scales"] = packed((experts, rows, 1), seed)
-        both = (torch.from_numpy(tensors[f"{name}_{part}"]) for part in ("blocks", "scales"))
-        tensors[name] = convert_moe_packed_tensors(*both, dtype=torch.float32).contiguous().numpy()
-    quantised = folder / "quantised"
-    quantised.mkdir()
-    (quantised / "tokenizer.json").write_bytes((plain / "tokenizer.json").read_bytes())
-    config = json.loads((plain / "config.json").read_text())
-    (quantised / "config.json").write_text(json.dumps({**config, "quantization_config": _PACKED}))
-    halves = {name.rpartition("_")[0] for name in tensors if name.endswith("_blocks")}
-    save_file({n: t for n, t in tensors.items() if n not in halves}, quantised / "model.safetensors")
-    save_file({n: t for n, t in tensors.items() if not n.endswith(("_blocks", "_scales"))}, plain / "model.safetensors")
-    return quantised, plain
+    return save_mxfp4(folder / "quantised", folder / "plain"), folder / "plain"
 
 
 def test_a_folder_in_mxfp4_opens_as_its_unpacked_weights(folders: tuple[Path, Path], tmp_path: Path) -> None:

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import gguf
 import numpy as np
-from safetensors.numpy import load_file
-from tiny_models import CAUSAL, shaken
+import torch
+from safetensors.numpy import load_file, save_file
+from tiny_models import CAUSAL, save, shaken, tiny
+from transformers.integrations.mxfp4 import convert_moe_packed_tensors
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -246,6 +248,33 @@ def write_gguf(path: Path, model: Any, tokenizer: Tokenizer, **changes: Any) -> 
     writer.write_tensors_to_file()
     writer.close()
     return path
+
+
+def packed(shape: tuple[int, ...], seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Random blocks and scales of MXFP4, (experts, rows, blocks), small enough that none is infinite."""
+    random = np.random.default_rng(seed)
+    return random.integers(0, 256, (*shape, 16), np.uint8), random.integers(115, 130, shape, np.uint8)
+
+
+def save_mxfp4(quantised: Path, plain: Path) -> Path:
+    """A tiny gpt-oss with weights in MXFP4, and the same one with the weights that transformers unpacks."""
+    size = {"hidden_size": 32, "intermediate_size": 32, "num_local_experts": 2, "num_experts_per_tok": 1, "head_dim": 8}
+    save(shaken(lambda: tiny("gpt_oss", **size)), plain)
+    tensors: dict[str, Any] = load_file(plain / "model.safetensors")
+    for seed, name in enumerate([name for name in tensors if name.endswith(("gate_up_proj", "down_proj"))]):
+        experts, _, rows = tensors[name].shape
+        tensors[f"{name}_blocks"], tensors[f"{name}_scales"] = packed((experts, rows, 1), seed)
+        both = (torch.from_numpy(tensors[f"{name}_{part}"]) for part in ("blocks", "scales"))
+        tensors[name] = convert_moe_packed_tensors(*both, dtype=torch.float32).contiguous().numpy()
+    quantised.mkdir()
+    (quantised / "tokenizer.json").write_bytes((plain / "tokenizer.json").read_bytes())
+    config = json.loads((plain / "config.json").read_text())
+    kind = {"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn", "lm_head"]}
+    (quantised / "config.json").write_text(json.dumps({**config, "quantization_config": kind}))
+    halves = {name.rpartition("_")[0] for name in tensors if name.endswith("_blocks")}
+    save_file({n: t for n, t in tensors.items() if n not in halves}, quantised / "model.safetensors")
+    save_file({n: t for n, t in tensors.items() if not n.endswith(("_blocks", "_scales"))}, plain / "model.safetensors")
+    return quantised
 
 
 def llama_of_512() -> Any:

@@ -233,7 +233,11 @@ CAUSAL: dict[str, Callable[[], Any]] = {
         num_kv_shared_layers=3, use_double_wide_mlp=True, tie_word_embeddings=False, intermediate_size=12
     ),
     "gemma4, keys as values, without vectors for blocks": lambda: _gemma4(
-        attention_k_eq_v=True, num_global_key_value_heads=1, hidden_size_per_layer_input=0, intermediate_size=12
+        attention_k_eq_v=True,
+        num_global_key_value_heads=1,
+        hidden_size_per_layer_input=0,
+        head_dim=4,
+        global_head_dim=8,
     ),
     "smollm3": lambda: tiny("smollm3", num_hidden_layers=8, tie_word_embeddings=True),
     "phi": lambda: tiny("phi"),
