@@ -243,3 +243,22 @@ def marks_of(hints: dict[str, Any]) -> Iterator[tuple[str, tuple[Any, ...]]]:
             yield from marks_of(get_type_hints(kind, include_extras=True))
         else:
             yield name, getattr(hint, "__metadata__", ())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [
+        (["generate", "lm/", "--choices"], "--choices"),
+        (["generate", "lm/", "--choices", "--seed", "1"], "--choices"),
+        (["generate", "lm/", "--choices", "-n", "2"], "--choices"),
+        (["generate", "lm/", "--choices", "--", "a"], "--choices"),
+        (["prompt", "lm/", "--template", "a", "--data", "x", "--choices"], "--choices"),
+        (["compare", "lm/", "--text"], "--text"),
+    ],
+)
+def test_an_option_of_several_values_needs_one(arguments: list[str], option: str, chainrule) -> None:
+    result = chainrule(*arguments)
+    assert result.status == 2
+    assert result.out == ""
+    assert option in result.error
+    assert "one value or more" in result.error or "requires" in result.error

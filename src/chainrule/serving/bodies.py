@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, ge
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 
 from chainrule.api.models.config import GenerateOptions
-from chainrule.api.seq2seq.config import CaptionOptions, TargetBeam, WriteOptions
+from chainrule.api.seq2seq.config import CaptionOptions, LanguageOptions, TargetBeam, WriteOptions
 from chainrule.api.texts.config import CorrectOptions
 from chainrule.base.options import describe_bounds, hints_of
 from chainrule.decoding.config import MAX_FORM_BYTES, Limits, SamplingConfig
@@ -236,7 +236,11 @@ class SearchBody(OwnBody if TYPE_CHECKING else options_body(TargetBeam)):  # typ
     input: Texts
 
 
-class TranslateBody(SearchBody if TYPE_CHECKING else options_body(WriteOptions, base=SearchBody)):  # type: ignore[misc]
+class LanguagesBody(SearchBody if TYPE_CHECKING else options_body(LanguageOptions, base=SearchBody)):  # type: ignore[misc]
+    """The languages of texts that a seq2seq model reads and writes."""
+
+
+class TranslateBody(LanguagesBody if TYPE_CHECKING else options_body(WriteOptions, base=LanguagesBody)):  # type: ignore[misc]
     """The body of /v1/translate: source texts for a seq2seq model."""
 
 

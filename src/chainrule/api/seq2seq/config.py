@@ -99,6 +99,19 @@ class SampleOptions(TargetOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class LanguageOptions(Options):
+    """The languages of a model that reads or writes several: mBART, M2M-100, NLLB. A token, or its beginning.
+
+    In Python, `Seq2SeqModel.with_languages` takes them.
+    """
+
+    source_language: str | None = option(
+        None, "the language of the source, for mBART, M2M-100 and NLLB: fra_Latn or fra", served=True
+    )
+    target_language: str | None = option(None, "the language to translate into, likewise", served=True)
+
+
+@dataclass(frozen=True, kw_only=True)
 class CaptionOptions(SearchOptions):
     """As `SearchOptions`, of captions."""
 

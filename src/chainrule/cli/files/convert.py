@@ -7,6 +7,7 @@ from typing import Annotated, Literal, cast
 
 from cyclopts import CycloptsError, Parameter
 
+from chainrule.base.tables import text_of_rows
 from chainrule.cli.shared.models import check_model_target, check_shards_target, is_arpa, open_model, save_or_keep
 from chainrule.cli.shared.options import (
     NO_FLAGS,
@@ -22,7 +23,7 @@ from chainrule.cli.shared.options import (
 )
 from chainrule.cli.shared.screen import note, print_json, progress_bar
 from chainrule.cli.shared.server_options import ModelOrName, ServerOptions
-from chainrule.errors import SettingError
+from chainrule.errors import ChainruleError, SettingError
 
 Form = Literal["hugging-face"]
 
@@ -146,12 +147,20 @@ def info(model: ModelPath, /, *, json: Json = False) -> None:
         $ chainrule info lm/
 
     Prints the model card, the size in bytes, and the model's part of the
-    signatures of its figures. --json prints the full record.
+    signatures of its figures. --json prints the full record. Of a folder or
+    file of others that cannot be opened, it prints what is in it, and why.
     """
     from chainrule.api.opening import info as read_info
 
-    with progress_bar() as progress:
-        summary = read_info(model, progress=progress)
+    try:
+        with progress_bar() as progress:
+            summary = read_info(model, progress=progress)
+    except ChainruleError as error:
+        if json and error.contents:
+            print_json({"model": str(model), "refused": str(error), "contents": dict(error.contents)})
+        elif error.contents:
+            print(text_of_rows(error.contents))
+        raise
     if json:
         print_json({"model": str(model), **summary.as_json()})
     else:
