@@ -162,9 +162,55 @@ def test_a_cache_helps_where_words_come_back(models, tmp_path: Path) -> None:
     assert mixture.perplexity(Lines(texts[1::2])) < models[1].perplexity(Lines(texts[1::2])) / 2
 
 
-@pytest.mark.parametrize("kind", ["linear", "classes", "log-linear"])
+def test_weights_that_adapt_follow_the_model_that_knows_the_document(tmp_path: Path) -> None:
+    """Each document is of one of two languages with the same words; a model knows the order of words of one."""
+    rng = np.random.default_rng(1)
+
+    def text(step: int, name: str, lines: int) -> Path:
+        (tmp_path / name).write_text(
+            "".join(
+                " ".join(f"w{(start + step * i) % 30}" for i in range(30)) + "\n"
+                for start in rng.integers(30, size=lines)
+            )
+        )
+        return tmp_path / name
+
+    first = chainrule.train(text(1, "first.txt", 40), NGramConfig(order=2))
+    first.save(tmp_path / "first")
+    second = chainrule.train(text(7, "second.txt", 40), NGramConfig(order=2), tokenizer=str(tmp_path / "first"))
+    both = "".join(text(step, f"{step}.txt", 20).read_text() for step in (1, 7) * 5)
+    (tmp_path / "tune.txt").write_text(both)
+    tests = Lines(both.splitlines()[::9])
+    linear, adaptive = (
+        chainrule.mix([first, second], MixtureConfig(adaptive=is_adaptive), heldout=tmp_path / "tune.txt")
+        for is_adaptive in (False, True)
+    )
+    assert adaptive.perplexity(tests) < linear.perplexity(tests) * 0.8
+    assert adaptive.record["gate_gain"] > 0.1
+    engine, rows = adaptive.language_model, []
+    for step in (1, 7):
+        text = " ".join(f"w{step * i % 30}" for i in range(12))
+        state = engine.start([adaptive.tokenizer.encode_texts([text]).ids[:-1]])
+        rows.append(engine.weights_of(state)[0])
+    assert rows[0][0] > 0.8
+    assert rows[1][1] > 0.8
+
+
+def test_what_adaptive_weights_need() -> None:
+    for settings in ({"kind": "log-linear"}, {"buckets": 3}, {"weights": (0.5, 0.5)}):
+        with pytest.raises(SettingError, match="adaptive weights are those of a linear mixture"):
+            MixtureConfig(adaptive=True, **settings)
+    with pytest.raises(SettingError, match="order is 0; expected 1 to 32"):
+        CacheConfig(order=0)
+
+
+@pytest.mark.parametrize("kind", ["linear", "classes", "log-linear", "adaptive"])
 def test_a_saved_mixture_is_the_same(kind: str, models, fixtures: Path, tmp_path: Path) -> None:
-    settings: dict[str, dict[str, Any]] = {"classes": {"buckets": 3}, "log-linear": {"kind": kind}}
+    settings: dict[str, dict[str, Any]] = {
+        "classes": {"buckets": 3},
+        "log-linear": {"kind": kind},
+        "adaptive": {"adaptive": True},
+    }
     config = MixtureConfig(**settings.get(kind, {}))
     heldout = Lines((fixtures / "heldout.txt").read_text().splitlines()[:20])
     mixture = chainrule.mix(models, config, heldout=heldout, cache=CacheConfig(words=9))
