@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 from chainrule.base.options import Options, option
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from os import PathLike
 
     from chainrule.api.progress_line import ProgressOption
+    from chainrule.ngram.config import DiskPlan
     from chainrule.text.tokenization.config import TokenizerConfig
     from chainrule.text.tokenization.vocabulary import Markers
     from chainrule.training.config import TrainingRun
@@ -82,3 +84,18 @@ class VectorOptions(Options):
         from chainrule.training.config import vectors_name
 
         return None if self.vectors is None else vectors_name(fspath(self.vectors), fixed=self.fixed_vectors)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryOptions(Options):
+    """How much memory the n-grams of a text may take."""
+
+    memory: int | str | None = option(
+        None,
+        "the most memory to use, such as 4G. What needs more lies in temporary files (in TMPDIR); the result is the "
+        "same. By default, what is free",
+        reads=str,
+    )
+    on_plan: Callable[[DiskPlan], None] | None = option(
+        None, "a callback that gets a DiskPlan before n-grams are counted on disk", flag=None
+    )

@@ -9,11 +9,11 @@ from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from chainrule.api.config import RunOptions, TokenOptions, VectorOptions
+from chainrule.api.config import MemoryOptions, RunOptions, TokenOptions, VectorOptions
 from chainrule.base.options import Options, changed, option
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
     from os import PathLike
 
     from _typeshed import DataclassInstance
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from chainrule.neural.config import BidirectionalConfig, MaskedConfig, MaskedRecurrentConfig, NetworkConfig
     from chainrule.neural.config.network import LabellingConfig
     from chainrule.neural.config.seq2seq import CaptionConfig, Seq2SeqConfig
-    from chainrule.ngram.config import DiskPlan, NGramConfig
+    from chainrule.ngram.config import NGramConfig
     from chainrule.pictures.captions import CaptionedPicture
     from chainrule.text.corpus.corpus import Paths, Source
     from chainrule.text.labelled import Labelled, LabelledUnit
@@ -51,21 +51,6 @@ class TextRunOptions(RunOptions):
         "a validation text, to choose the best weights and to report progress; by default the end of the training text",
         flag="valid",
         reads="file",
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class MemoryOptions(Options):
-    """How much memory the n-grams of a text may take."""
-
-    memory: int | str | None = option(
-        None,
-        "the most memory to use, such as 4G. What needs more lies in temporary files (in TMPDIR); the result is the "
-        "same. By default, what is free",
-        reads=str,
-    )
-    on_plan: Callable[[DiskPlan], None] | None = option(
-        None, "a callback that gets a DiskPlan before n-grams are counted on disk", flag=None
     )
 
 

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar, get
 
 from cyclopts import CycloptsError, Group, Parameter
 
-from chainrule.api.config import RunOptions, TokenOptions, VectorOptions
+from chainrule.api.config import MemoryOptions, RunOptions, TokenOptions, VectorOptions
 from chainrule.api.models.config import GenerateOptions
 from chainrule.api.seq2seq.config import TargetBeam
-from chainrule.api.training.config import TrainOptions
 from chainrule.base.options import hints_of, is_rare, own_fields_first
 from chainrule.decoding.config import BeamConfig, Limits, SamplingConfig
 from chainrule.text.tokenization.config import TokenizerConfig
@@ -292,8 +291,7 @@ def with_defaults(config: type[DataclassInstance], flags: Any, **settings: Any) 
 Resume = Annotated[bool, flag(RunOptions, "resume")]
 Overwrite = Annotated[bool, flag(RunOptions, "overwrite")]
 MarkerRule = Annotated[Literal["error", "skip", "keep"], flag(TokenOptions, "markers")]
-Memory = Annotated[str | None, flag(TrainOptions, "memory")]
-ValidationFile = Annotated[str | None, flag(TrainOptions, "validation")]
+Memory = Annotated[str | None, flag(MemoryOptions, "memory")]
 Seed = Annotated[int | None, flag(GenerateOptions, "seed")]
 Normalise = Annotated[str | None, flag(TokenizerConfig, "normalise")]
 VectorFlags = Flags[VectorOptions]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 from cyclopts import Parameter
 
 from chainrule.api.config import VectorOptions
+from chainrule.api.training.config import TrainOptions
 from chainrule.cli.shared.models import check_model_target, is_model, save_or_keep
 from chainrule.cli.shared.options import (
     NO_FLAGS,
@@ -25,8 +26,8 @@ from chainrule.cli.shared.options import (
     Resume,
     TextFiles,
     TokenizerFlags,
-    ValidationFile,
     VectorFlags,
+    flag,
     flags_of,
     given_settings,
     tokenizer_of,
@@ -86,7 +87,7 @@ MaskedPreset = Annotated[
 class RunFlags:
     """How to train a network of any family, and on what."""
 
-    valid: ValidationFile = None
+    valid: Annotated[str | None, flag(TrainOptions, "validation")] = None
     resume: Resume = False
     training: Flags[TrainingConfig] = NO_FLAGS
     markers: MarkerRule = "error"
