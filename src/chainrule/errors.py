@@ -41,6 +41,10 @@ class SettingError(ChainruleError, ValueError):
     """A setting is out of range, or contradicts another."""
 
 
+class WrongTypeError(SettingError, TypeError):
+    """A setting is of the wrong type."""
+
+
 class WrongModelError(SettingError, AttributeError):
     """A model does not do what is asked of it: a classifier, say, continues no text."""
 

@@ -115,7 +115,7 @@ def test_a_setting_out_of_its_range_is_refused(options: str, refused, corpus: Pa
     [
         ("next", "--top 0", "top is 0; expected 1 or more"),
         ("generate", "-n 0", "--number is 0; expected 1 to 1,000,000"),
-        ("generate", "-n 99999999999999", "--number is 99,999,999,999,999; expected 1 to 1,000,000"),
+        ("generate", "-n 99999999999999", "--number is 99999999999999; expected 1 to 1,000,000"),
         ("generate", "--temperature -1", "--temperature is -1.0; expected 0"),
         ("generate", "--temperature nan", "temperature is nan; expected a finite number, 0"),
         ("generate", "--max-tokens -1", "--max-tokens is -1; expected 0 or more"),

@@ -121,8 +121,7 @@ def test_networks_and_pieces_of_words_have_forms(tmp_path: Path) -> None:
     model = chainrule.train(
         chainrule.Lines(LINES * 10),
         chainrule.RecurrentConfig(layers=1, width=8),
-        tokenizer="bpe",
-        vocabulary_size=300,
+        tokenizer=chainrule.TokenizerConfig(kind="bpe", vocabulary_size=300),
         training=training,
     )
     texts = model.sample("the dog", 4, limits=Limits(choices=["said yes", "said no"]), seed=1)

@@ -262,7 +262,7 @@ def verify_distribution(
     texts = list(islice((text for block in blocks for text in block.documents()), _TEXTS))
     if not isinstance(model, Model):
         if source is None:
-            raise SettingError("a server needs a text, after whose beginnings it is asked; give one")
+            raise SettingError("a server draws no text to be checked on; give source, a text")
         return check_server(model, texts, contexts=contexts, seed=seed, progress=callback(progress))
     causal = check_kind(model, CausalModel)
     if source is None:

@@ -2,7 +2,7 @@
 
 The library llguidance walks the form with each text; at every step it says which tokens may follow. A vocabulary of any
 kind will do: a token stands for the bytes that it adds to a text, which for tokens between spaces depend on the token
-before them, so that these are there twice, with their space and without it.
+before them, so that each of those is listed twice, with its space and without it.
 
 Each step draws from P(token) / m, where m is the mass of the tokens that may follow. So a text s is drawn with
 probability P(s) / (m1 m2 ...), not with P(s) / P(form), which forgets what the steps leave out. But the mean of
@@ -205,9 +205,9 @@ class FormState:
         self._mask = None
 
     def try_add(self, token: int) -> bool:
-        """Adds a token, if a text in the form goes on from there; if not, it may not follow from now on.
+        """Adds a token if some text in the form continues with it; otherwise the token is banned here from now on.
 
-        Words cannot spell every text. A text that would have been stuck counts as one outside the form: the mass of
+        Words cannot spell every text. A text that got stuck counts as one outside the form: the mass of
         this step is 0.
         """
         mask, glued, matcher = self.mask(), self._glued, self._matcher
@@ -276,7 +276,7 @@ def _bounded(text: str) -> str:
 def _checked_schema(schema: Mapping[str, Any]) -> str:
     """A JSON schema with little white space around what it describes. Raises SettingError.
 
-    Refused is what llguidance would ignore, or let a text get round: its own options, and numbers of properties where
+    Refuses what llguidance would ignore, or what a text could evade: its own options, and numbers of properties where
     keys are open, since a key may be written twice.
     """
     waiting: list[tuple[Any, int]] = [(schema, 0)]

@@ -84,7 +84,7 @@ class Tensor(NamedTuple):
     in_layer: Callable[[Any, int], bool] | None = None
 
     def names(self, layer: int, expert: int = 0) -> tuple[str, ...]:
-        """Their names of the tensors of one layer, and of one expert in it."""
+        """The names that others have for the tensors of one layer, and of one expert in it."""
         theirs = (self.theirs,) if isinstance(self.theirs, str) else self.theirs
         return tuple(name.format(layer=layer, expert=expert) for name in theirs)
 

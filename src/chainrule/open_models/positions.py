@@ -207,5 +207,5 @@ def layer_types(
 
 
 def every(field: str, default: int) -> Callable[[Json, int], bool]:
-    """Whether a layer has a window, where every so manieth has none. field: which says how many."""
+    """Whether a layer has a window, where one layer in n has none. field: the one that gives n."""
     return lambda config, layer: bool((layer + 1) % (config.get(field) or default))

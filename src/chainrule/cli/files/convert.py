@@ -10,6 +10,7 @@ from cyclopts import CycloptsError, Parameter
 from chainrule.base.tables import text_of_rows
 from chainrule.cli.shared.models import check_model_target, check_shards_target, is_arpa, open_model, save_or_keep
 from chainrule.cli.shared.options import (
+    NO_FLAGS,
     Json,
     ModelPath,
     ModelTokenizerName,
@@ -17,7 +18,8 @@ from chainrule.cli.shared.options import (
     Normalise,
     Overwrite,
     WholeNumber,
-    normalisation_steps,
+    tokenizer_of,
+    with_defaults,
 )
 from chainrule.cli.shared.screen import note, print_json, progress_bar
 from chainrule.cli.shared.server_options import ModelOrName, ServerOptions
@@ -105,7 +107,8 @@ def convert(
         check_shards_target(target, compact=compact)
     check_model_target(target, overwrite=overwrite, compact=compact)
     with progress_bar() as progress:
-        config = tokenizer and TokenizerConfig(kind=tokenizer, normalise=normalisation_steps(normalise))
+        flags = with_defaults(TokenizerConfig, NO_FLAGS, kind=tokenizer, normalise=normalise)
+        config = tokenizer and tokenizer_of(flags)
         model = open_model(source, config, None, progress, allow_pickle=allow_pickle)
         if model.is_compact and not compact:
             note(f"{source}: was quantised when it was compacted, and stays so")
@@ -173,7 +176,9 @@ def verify(
     ] = False,
     text: Annotated[
         Path | None,
-        Parameter(help="Text to check it after, a line a document; by default the model's own. For --url, a must."),
+        Parameter(
+            help="A text whose beginnings are the contexts to check; by default, the model draws one. --url needs it."
+        ),
         Needs("distribution"),
     ] = None,
     contexts: Annotated[
@@ -183,7 +188,7 @@ def verify(
     server: ServerOptions = ServerOptions(),  # noqa: B008
     json: Json = False,
 ) -> None:
-    """Verify the checksums of a model folder, or that probabilities are some.
+    """Verify the checksums of a model folder, or that probabilities sum to one.
 
         $ chainrule verify lm/
 

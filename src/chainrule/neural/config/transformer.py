@@ -105,9 +105,7 @@ class TransformerConfig(NetworkConfig):
     window_every: int = option(
         1, "of so many blocks the last one has the window, the others attend to all", least=1, is_rare=True
     )
-    full_layers: tuple[int, ...] = option(
-        (), "window: blocks that attend to all nevertheless, by number from 0", least=0, is_rare=True
-    )
+    full_layers: tuple[int, ...] = option((), "window: the blocks without one, by number from 0", least=0, is_rare=True)
     unrotated_layers: tuple[int, ...] = option(
         (), "rotary: blocks whose queries and keys are not rotated, by number from 0", least=0, is_rare=True
     )
@@ -209,7 +207,7 @@ class TransformerConfig(NetworkConfig):
     )
     has_feed_forward: bool = option(True, "blocks have a feed-forward layer; off: none (Mamba)", is_rare=True)
     recurrence_width: int = option(
-        256, "mamba, mamba2, delta: inner numbers, all heads together", least=1, below=8 * MAX_WIDTH, is_rare=True
+        256, "mamba, mamba2, delta: the inner width, of all heads together", least=1, below=8 * MAX_WIDTH, is_rare=True
     )
     recurrence_heads: int = option(1, "mamba2, delta: heads", least=1, below=MAX_WIDTH, is_rare=True)
     recurrence_key_heads: int = option(
@@ -225,7 +223,9 @@ class TransformerConfig(NetworkConfig):
     recurrence_biases: bool = option(False, "convolution, mamba, mamba2: products have biases", is_rare=True)
     kernel_bias: bool = option(True, "mamba, mamba2: the convolution has a bias", is_rare=True)
     gated_attention: bool = option(
-        False, "what attention gives is multiplied by gates, which queries bring along (Qwen 3.5)", is_rare=True
+        False,
+        "the output of attention is multiplied by gates, which are computed with the queries (Qwen 3.5)",
+        is_rare=True,
     )
     first_norm: bool = option(
         True, "pre: the first block has a norm before attention, too; off: it has none (ModernBERT)", is_rare=True
@@ -354,7 +354,7 @@ class TransformerConfig(NetworkConfig):
 
     @property
     def changes_rotation(self) -> bool:
-        """Whether angles are others once a text is longer than the trained context."""
+        """Whether angles change once a text is longer than the trained context."""
         return (
             self.rotary_scaling == "longrope"
             and self.rotary_trained_context < self.context

@@ -301,7 +301,7 @@ class Transformer(nn.Module):
         return x, masks, rotations
 
     def _rotation(self, rotary: Rotary, positions: Tensor, x: Tensor, *, is_long: bool) -> Rotation:
-        """That of each position; in rows longer than `turn`, whose earlier tokens were read again, another one."""
+        """The angle of each position; another one in rows longer than `turn`, whose earlier tokens were read again."""
         if self.long_rotary is None or self.turn is None:
             return cast("Rotation", rotary(positions, x))
         long = self.long_rotary(positions, x)
@@ -311,7 +311,7 @@ class Transformer(nn.Module):
         return Rotation(*(torch.where(is_later, *both) for both in zip(long, rotary(positions, x), strict=True)))
 
     def _turned(self, cache: Cache) -> Cache:
-        """The state in which rows of `turn` tokens, which grow longer now, are read again with the other angles."""
+        """The state after rows of `turn` tokens, which grow longer now, are read again with the other angles."""
         assert self.turn is not None
         rows = cache.rows_of(self.turn)
         if not len(rows):

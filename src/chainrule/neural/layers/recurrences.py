@@ -1,4 +1,4 @@
-"""What stands in the place of attention in some blocks, and carries a state from token to token.
+"""Layers that take the place of attention in some blocks, and carry a state from token to token.
 
 short convolution   y = W (C * conv(B * x)),  (B, C, x) = V u                              LFM2, Liquid AI 2025
 selective state     h = exp(dt A) h + dt B x;  y = C h + D x                               Mamba, Gu and Dao 2023

@@ -60,7 +60,7 @@ class Kind(NamedTuple):
     part of a tensor, and `joins` has a function that makes it of these parts.
     layers: what Hugging Face's names of a block begin with. is_paired: whether the rows of q and k are reordered.
     counts_one: whether gains have 1 added. fields: of config.json that have another name than usual; None for those
-    that are of no matter. changes: of tensors, by GGUF's names. more: a function that completes a config.json, given
+    that do not matter. changes: of tensors, by GGUF's names. more: a function that completes a config.json, given
     the names of the tensors. is_encoder: whether it reads a text with a token of its own on either side.
     """
 
