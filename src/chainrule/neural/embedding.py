@@ -64,7 +64,7 @@ def vectors_of_read(
     rows = [add_boundaries(sequence, network) for sequence in sequences]
     width = _hidden(network, torch.full((1, 1), END, device=network.device), None, layer).shape[-1]
     all_vectors = [np.empty((len(row), width), np.float32) for row in rows]
-    pieces = pieces_of([len(row) for row in rows], network.encoder)
+    pieces = pieces_of([len(row) for row in rows], network)
     for batch in batches_of(pieces, _TOGETHER_BFLOAT16 if bfloat16 else _TOGETHER):
         tokens = pad([rows[row][begin:end] for row, begin, _, end in batch], END)
         lengths = [end - begin for _, begin, _, end in batch]

@@ -55,15 +55,17 @@ def layer_log_probs(network: Network, inputs: Int32[ndarray, " read"]) -> dict[i
     """
     encoder, output = network.encoder, network.output
     final_norm = encoder.norm if isinstance(encoder, Transformer) else None
-    x = network.embed(torch.from_numpy(inputs.astype(np.int64))[None].to(network.device))
-    hidden = [states[0, -1] for states in encoder.hidden_layers(x)]
+    tokens = torch.from_numpy(inputs.astype(np.int64))[None].to(network.device)
+    hidden = [states[0, -1] for states in encoder.hidden_layers(network.embed(tokens))]
+    memory = network.ngram_memory
+    rows = 0.0 if memory is None else memory(network.as_read(tokens))[0][0, -1]
     guesses = {}
     for layer, state in enumerate(hidden, 1):
         if state.shape[-1] != encoder.width:
             continue
         if final_norm is not None and layer < len(hidden):  # the last one is normalised already
             state = final_norm(state)
-        guesses[layer] = output.log_probs(state).cpu().numpy()
+        guesses[layer] = output.log_probs(state + rows).cpu().numpy()
     return guesses
 
 
@@ -108,8 +110,8 @@ class NeuralModel(NetworkVectors):
         parts = [f"context:{self.network.memory}"]
         if encoder.context is not None:
             parts += [f"window:{encoder.context}", f"stride:{stride(encoder.context)}"]
-        elif encoder.reach is not None:
-            parts.append(f"reach:{encoder.reach}")
+        elif self.network.reach is not None:
+            parts.append(f"reach:{self.network.reach}")
         elif self.network.memory == "stream":
             parts.append(f"warm-up:{WARM_UP}")
         if is_quantised(self.network):
@@ -189,8 +191,7 @@ class NeuralModel(NetworkVectors):
             memory = state.memory
             if state.rows is not None:
                 memory = encoder_states.select(memory, self._tensor(state.rows.astype(np.int64)))
-        vectors = self.network.embedding(self._tensor(pad(rows, END, left=True)))
-        hidden, memory = self.network.encoder(vectors, memory, starts)
+        hidden, memory = self.network.read(self._tensor(pad(rows, END, left=True)), memory, starts)
         return Reading(memory, _Next(hidden[:, -1].clone()))
 
     @torch.inference_mode()
@@ -305,7 +306,7 @@ class NeuralModel(NetworkVectors):
         self, tokens: Int64[Tensor, "B T"], state: encoder_states.State, starts: Bool[Tensor, "B T"] | None
     ) -> tuple[Float[Tensor, "B T D"], encoder_states.State]:
         """As `Network.forward`, but a row begins anew only at `starts`, not at every </s>."""
-        return self.network.encoder(self.network.embed(tokens), state, starts)
+        return self.network.read(self.network.as_read(tokens), state, starts)
 
     def _own_rows(
         self, state: Reading
@@ -335,7 +336,8 @@ class NeuralModel(NetworkVectors):
             inputs = np.where(inputs == END, BEGIN, inputs)
         if encoder.context is not None:
             return inputs[window_start(len(inputs), encoder.context) :]
-        return inputs if encoder.reach is None else inputs[-encoder.reach :]
+        reach = self.network.reach
+        return inputs if reach is None else inputs[-reach:]
 
     def _tensor(self, array: ndarray) -> Tensor:
         return torch.from_numpy(array).to(self.network.device)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.neural.layers import state as encoder_states
-    from chainrule.neural.network import Encoder, Network
+    from chainrule.neural.network import Network
 
     Tokens = Int32[ndarray, " tokens"]
 
@@ -61,18 +61,19 @@ def window_start(inputs: int, context: int) -> int:
     return 0 if beyond <= 0 else -(-beyond // stride(context)) * stride(context)
 
 
-def pieces_of(lengths: Sequence[int], encoder: Encoder, *, warm_up: int | None = None) -> list[Piece]:
+def pieces_of(lengths: Sequence[int], network: Network, *, warm_up: int | None = None) -> list[Piece]:
     """Pieces that score each input of each row. lengths: the lengths of the rows, in inputs.
 
     The pieces of a bidirectional encoder overlap and are equally long; where two score the same input, the later piece
     of the row counts, since it has the most context on both sides.
     """
-    return [piece for row, length in enumerate(lengths) for piece in _row_pieces(row, length, encoder, warm_up)]
+    return [piece for row, length in enumerate(lengths) for piece in _row_pieces(row, length, network, warm_up)]
 
 
-def _row_pieces(row: int, length: int, encoder: Encoder, warm_up: int | None) -> Iterator[Piece]:
+def _row_pieces(row: int, length: int, network: Network, warm_up: int | None) -> Iterator[Piece]:
     if not length:
         return
+    encoder = network.encoder
     if encoder.is_bidirectional:
         size = min(length, encoder.context or length)
         begins = [*range(0, length - size, max(1, size // 2)), length - size]
@@ -85,9 +86,9 @@ def _row_pieces(row: int, length: int, encoder: Encoder, warm_up: int | None) ->
             yield Piece(row, begin, begin + context - step, min(begin + context, length))
         return
     early, size = 0, length
-    if encoder.reach is not None:
-        early = encoder.reach - 1
-        size = max(encoder.reach, WARM_UP)
+    if network.reach is not None:
+        early = network.reach - 1
+        size = max(network.reach, WARM_UP)
     elif warm_up is not None and length >= 2 * _SCORED:
         early = warm_up
         size = -(-length // min(_ROWS, length // _SCORED))
@@ -231,7 +232,7 @@ def _batches(
     """Batches of pieces of rows, with their inputs."""
     inputs = [np.concatenate([[END], row[:-1]]) for row in rows]
     together = TOGETHER_ON_PROCESSORS if network.device.type == "cpu" else TOGETHER
-    for batch in batches_of(pieces_of([len(row) for row in rows], network.encoder, warm_up=warm_up), together):
+    for batch in batches_of(pieces_of([len(row) for row in rows], network, warm_up=warm_up), together):
         yield batch, _tensor(network, pad([inputs[row][begin:end] for row, begin, _, end in batch], END))
         pause()
 
@@ -252,7 +253,7 @@ def _hidden_parts(network: Network, tokens: Int64[Tensor, "B T"]) -> Iterator[tu
     state: encoder_states.State = None
     for begin in range(0, tokens.shape[1], _READ_AT_ONCE) if carries else [0]:
         part = slice(begin, begin + _READ_AT_ONCE if carries else None)
-        hidden, state = encoder(network.embed(tokens[:, part]), state, None)
+        hidden, state = network.read(network.as_read(tokens[:, part]), state)
         yield part, hidden
         pause()
 

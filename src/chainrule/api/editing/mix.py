@@ -12,6 +12,7 @@ from chainrule import __version__
 from chainrule.api.models.language_models import CausalModel
 from chainrule.api.models.model import Model, check_kind, check_model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.api.tokenizers import difference_of
 from chainrule.base.arguments import as_list
 from chainrule.errors import EstimationError, SettingError, prefix_errors
 from chainrule.families.table import why_no_table
@@ -141,30 +142,6 @@ def speller_of(
     vocabulary = models[0].tokenizer.vocabulary
     spellers = [model.speller for model in models]
     return mixed_speller(spellers, shares.tolist(), vocabulary, unseen_types=fewest_unseen(models))
-
-
-def difference_of(one: Tokenizer, other: Tokenizer) -> str | None:
-    """How two tokenizers differ, in words; None if they do not."""
-    if one.name != other.name or one.splitter.definition != other.splitter.definition:
-        detail = f"{one.name} and {other.name}" if one.name != other.name else f"two {one.name} tokenizers"
-        return f"they use {detail}; retrain one of them with the tokenizer of the other"
-    if one.normaliser.steps != other.normaliser.steps:
-        steps = [",".join(tokenizer.normaliser.steps) or "nothing" for tokenizer in (one, other)]
-        return f"their texts are normalised by {steps[0]} and by {steps[1]}; retrain one of them"
-    if any(not np.array_equal(a, other.vocabulary.arrays()[name]) for name, a in one.vocabulary.arrays().items()):
-        ours, theirs = (set(tokenizer.vocabulary.tokens()) for tokenizer in (one, other))
-        sizes = f"{len(ours):,} and {len(theirs):,} tokens, {len(ours & theirs):,} of them in both"
-        advice = (
-            "merge n-gram models into a static mixture (chainrule.merge, or mix --static), or retrain one with the "
-            "tokenizer of the other, preferably the one whose vocabulary covers more of the texts to come: "
-            "spelling out unknown words costs more than a mixture gains"
-        )
-        return (
-            f"their vocabularies have {sizes}; {advice}"
-            if ours != theirs
-            else (f"their vocabularies give the same {len(ours):,} tokens other ids; {advice}")
-        )
-    return None
 
 
 def heldout_stream(source: Source, tokenizer: Tokenizer, progress: Progress) -> Int32[ndarray, " tokens"]:

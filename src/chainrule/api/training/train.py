@@ -10,6 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, cast, overload
 
+import numpy as np
+
 from chainrule.api.models.load_model import build_model, load
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.run import (
@@ -23,6 +25,7 @@ from chainrule.api.run import (
 )
 from chainrule.api.seq2seq.seq2seq_model import FAMILY
 from chainrule.api.tokenizers import tokenize_source
+from chainrule.api.training.residual import check_known, join_known, known_distribution, open_known
 from chainrule.api.training.stream import (
     check_fixed,
     initial_vectors,
@@ -37,7 +40,7 @@ from chainrule.base.threads import start_in_thread
 from chainrule.errors import SettingError, TextError
 from chainrule.families.family import Counting
 from chainrule.families.table import FAMILIES, family_of
-from chainrule.neural.config import BIDIRECTIONAL, NETWORKS
+from chainrule.neural.config import BIDIRECTIONAL, NETWORKS, settings_of
 from chainrule.ngram.config import DiskPlan, NGramConfig, check_limitable, check_tunable, ignore_plan
 from chainrule.protocol import END, UNKNOWN
 from chainrule.storage.config_json import read_config
@@ -59,6 +62,7 @@ if TYPE_CHECKING:
 
     from chainrule.api.models.language_models import CausalModel, CausalNetwork, MaskedModel
     from chainrule.api.models.model import Model
+    from chainrule.api.training.residual import Known
     from chainrule.base.progress import Progress
     from chainrule.families.family import Family
     from chainrule.mixture.config import CacheConfig
@@ -82,7 +86,9 @@ class TrainOptions(RunOptions, total=False):
     vectors: word vectors that a network's token vectors start from: a folder, or a file of word2vec, GloVe or fastText.
     fixed_vectors: whether those are never updated. memory: the most bytes that training an n-gram model may hold, such
     as "4G"; the rest is kept on disk, and the model is the same. By default, the free memory. on_plan: a callback that
-    gets a DiskPlan before n-grams are counted on disk.
+    gets a DiskPlan before n-grams are counted on disk. residual_of: what a network learns the residual of: the order or
+    the settings of an n-gram model, which is estimated from the training text in folds, or the path of one that has not
+    seen that text.
     """
 
     tune: Source | Paths | None
@@ -90,6 +96,7 @@ class TrainOptions(RunOptions, total=False):
     fixed_vectors: bool
     memory: int | str | None
     on_plan: Callable[[DiskPlan], None]
+    residual_of: int | NGramConfig | str | os.PathLike[str] | None
 
 
 class TrainSettings(TrainOptions, total=False):
@@ -148,9 +155,10 @@ def train(
     All others are for networks. training: how long and how to train. validation: a text to choose the best weights by;
     by default, the end of the training text. start: the folder of a network to train further, with its configuration
     and tokenizer. vectors: word vectors that token vectors start from, a folder or a file of word2vec, GloVe or
-    fastText; fixed_vectors: whether those are never updated. run: where checkpoints and log.jsonl go, and whether to
-    resume; or give its fields folder, resume, overwrite and on_report, a callback that gets a Report, whose str is one
-    line.
+    fastText; fixed_vectors: whether those are never updated. residual_of: the order of an n-gram model, or the path of
+    one, whose residual the network learns; the model is then a log-linear mixture of both. run: where checkpoints and
+    log.jsonl go, and whether to resume; or give its fields folder, resume, overwrite and on_report, a callback that
+    gets a Report, whose str is one line.
     Raises TextError, EstimationError, SettingError, OutputError, ModelFormatError; KeyboardInterrupt, which says how to
     resume, if the training of a network is interrupted.
 
@@ -173,14 +181,17 @@ def train(
     learn = _learn_in_steps if request.family.trains_in_steps else _learn_counts
     engine, learned = learn(request, text, run, progress)
     unseen_types = speller().unseen_types
+    family, config = request.family_name, request.config
+    if request.known is not None:
+        family, config = "mixture", learned.pop("mixture")
     record = {
-        **record_header(request.family_name, request.config),
+        **record_header(family, config),
         "seconds": time.perf_counter() - start_time,
         **_request_record(request, counts),
         "unseen_types": unseen_types,
         **learned,
     }
-    return build_model(request.family_name, engine, learner, record, speller())
+    return build_model(family, engine, learner, record, speller())
 
 
 @dataclass(frozen=True)
@@ -204,6 +215,7 @@ class _Request:
     source_checkpoint: dict[str, Any] | None
     memory: int | None
     on_plan: Callable[[DiskPlan], None]
+    known: Known | None
 
     @property
     def family_name(self) -> str:
@@ -232,6 +244,10 @@ def _request(
         config, tokenizer = network.config, os.fspath(start)
     source = source_of(source)
     document = document_in(source.record)
+    residual_of = options.get("residual_of")
+    known = None if residual_of is None else open_known(residual_of)
+    if known is not None and known.model is not None and tokenizer == "word" and Path(known.name).is_dir():
+        tokenizer = known.name
     return _Request(
         source,
         NGramConfig() if config is None else config,
@@ -246,6 +262,7 @@ def _request(
         source_checkpoint,
         as_bytes("memory", options.get("memory")),
         options.get("on_plan", ignore_plan),
+        known,
     )
 
 
@@ -262,6 +279,11 @@ def _check(request: _Request, run: TrainingRun) -> None:
         raise SettingError(
             f"a model of family {request.family_name} is estimated from counts; training, validation, folder, resume "
             "and vectors are for networks"
+        )
+    if request.known is not None and request.family_name not in NETWORKS:
+        raise SettingError(
+            f"residual_of is for networks that continue texts, not for a model of family {request.family_name}; leave "
+            "it out"
         )
     check_fixed(request.vectors, fixed=request.fixed_vectors)
     if request.memory is not None:
@@ -321,6 +343,11 @@ def _learn_in_steps(request: _Request, text: _Text, run: TrainingRun, progress: 
         stream, kept = split_off_validation(tokenizer, stream, training, text.left_out, text.speller)
     else:
         kept = read_validation(request.validation, tokenizer, training, text.speller, progress)
+    size, known, base = tokenizer.vocabulary_size, None, None
+    if request.known is not None:
+        check_known(request.known, tokenizer, request.source.record["data"])
+        validated = np.empty(0, np.int32) if kept is None else kept.stream
+        known, base = known_distribution(request.known, stream, validated, size, progress)
     vectors = initial_vectors(request.vectors, tokenizer.vocabulary.tokens(), progress, fixed=request.fixed_vectors)
     options = StreamOptions(
         training=training,
@@ -331,16 +358,28 @@ def _learn_in_steps(request: _Request, text: _Text, run: TrainingRun, progress: 
             "normalise": list(tokenizer.normaliser.steps),
             "vectors": None if vectors is None else vectors.name,
             **({} if request.start is None else {"start": request.start}),
+            **({} if request.known is None else {"residual_of": request.known.name}),
         },
         start=request.network,
         vectors=vectors,
         begins_word=begins_word(tokenizer) if request.family.job == "fill" else None,
+        known=known,
     )
-    size = tokenizer.vocabulary_size
     config = request.family.resolved_for(request.config, tokenizer)
     model, learned = request.family.train(stream, size, config, progress, options=options, run=run)
     chosen = model.network.config  # sizes that were left open, too
-    return model, learned if chosen == config else {**learned, "settings": asdict(chosen)}
+    if request.known is None:
+        return model, learned if chosen == config else {**learned, "settings": asdict(chosen)}
+    mixture, settings = join_known(request.family_name, model, base, learned.pop("residual_weight"))
+    models = [(request.family_name, request.family_name), (request.known.model_name, "ngram")]
+    return mixture, {
+        **learned,
+        "mixture": settings,
+        "models": [{"name": name, "family": family} for name, family in models],
+        "weights": list(mixture.weights),
+        "network": settings_of(chosen),
+        "residual_of": request.known.name,
+    }
 
 
 def _model_to_start_from(

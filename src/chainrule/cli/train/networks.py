@@ -82,6 +82,14 @@ ValidationFile = Annotated[
         validator=file_or_dash,
     ),
 ]
+ResidualOf = Annotated[
+    str | None,
+    Parameter(
+        help="Train the network on what an n-gram model leaves to be learned: its order, such as 6, to estimate it "
+        "from the training text in folds; or a model folder that has not seen that text. The result is a log-linear "
+        "mixture of both."
+    ),
+]
 
 
 @Parameter(name="*")
@@ -134,6 +142,7 @@ def transformer(
     preset: Preset = "modern",
     network: Flags[TransformerConfig] = NO_FLAGS,
     beginning: VectorOptions = DEFAULT_VECTORS,
+    residual_of: ResidualOf = None,
     tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
     run: RunOptions = DEFAULT_RUN,
 ) -> None:
@@ -147,7 +156,8 @@ def transformer(
     Checkpoints and log.jsonl are kept in the folder during training. --resume
     continues after Ctrl-C, or after the process was killed.
     """
-    _train(texts, preset_named(preset, **given_settings(network)), output, run, tokenizer, beginning)
+    config = preset_named(preset, **given_settings(network))
+    _train(texts, config, output, run, tokenizer, beginning, residual_of=residual_of)
 
 
 def masked(
@@ -180,7 +190,19 @@ def _verb(name: str, config: type[NetworkConfig | TreeConfig]) -> Callable[..., 
     text = "trees.conllu" if config.reads == "tree" else "corpus.txt"
     example = f"    $ chainrule train {name} {text} -o {name}/ --minutes 5"
 
-    def train_family(
+    def train_language_model(
+        *texts: Annotated[TextFiles, Parameter(required=False)],
+        output: Output,
+        network: Any = NO_FLAGS,
+        beginning: VectorOptions = DEFAULT_VECTORS,
+        residual_of: ResidualOf = None,
+        tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
+        run: RunOptions = DEFAULT_RUN,
+    ) -> None:
+        settings = config(**given_settings(network))
+        _train(texts, settings, output, run, tokenizer, beginning, residual_of=residual_of)
+
+    def train_other(
         *texts: Annotated[TextFiles, Parameter(required=False)],
         output: Output,
         network: Any = NO_FLAGS,
@@ -190,6 +212,7 @@ def _verb(name: str, config: type[NetworkConfig | TreeConfig]) -> Callable[..., 
     ) -> None:
         _train(texts, config(**given_settings(network)), output, run, tokenizer, beginning)
 
+    train_family: Callable[..., None] = train_language_model if config in NETWORKS.values() else train_other
     train_family.__annotations__["network"] = flags_of(config)
     train_family.__doc__ = "\n\n".join(part for part in (summary, example, details, _CHECKPOINTS) if part)
     return train_family
@@ -246,6 +269,7 @@ def _train(
     beginning: VectorOptions,
     *,
     start: Path | None = None,
+    residual_of: str | None = None,
 ) -> None:
     from chainrule.api.training.train import train
     from chainrule.base.memory import peak_memory
@@ -261,13 +285,15 @@ def _train(
     continues = continues_run(output, resume=run.resume, overwrite=run.overwrite)
 
     def other_changes(before: dict[str, Any]) -> list[str]:
-        vectors = differences({"vectors": before.get("vectors")}, {"vectors": beginning.name})
-        return vectors + text_differences(before, source, tokenizer.config())
+        now = {"vectors": beginning.name, "residual_of": residual_of}
+        return differences({name: before.get(name) for name in now}, now) + text_differences(
+            before, source, tokenizer.config()
+        )
 
     if run.resume and not continues and is_model(output):
         report_finished_run(
             output,
-            family_of(config),
+            family_of(config) if residual_of is None else "mixture",
             settings_of(config),
             training,
             other_changes,
@@ -296,6 +322,7 @@ def _train(
             progress=progress,
             vectors=beginning.vectors,
             fixed_vectors=beginning.fixed_vectors,
+            residual_of=residual_of,
             start=start,
         )
         screen.close()
@@ -323,6 +350,10 @@ def _print_summary(record: dict[str, Any], summary: dict[str, Any]) -> None:
         f"{summary['model']}: {record['family']} model of {record['parameters']:,} parameters, "
         f"vocabulary {summary['vocabulary']:,}"
     )
+    if "residual_of" in record:
+        network, known = record["models"]
+        weight = record["weights"][1]
+        print(f"{network['family']} on the residual of {known['name']}, whose log-probabilities weigh {weight:.3f}")
     speed = record["tokens_seen"] / max(record["training_seconds"], 1e-9)
     print(
         f"{count_of(record['steps'], 'step')}, {record['tokens_seen']:,} tokens of a text of {record['tokens']:,}, "
