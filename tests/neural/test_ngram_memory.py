@@ -35,6 +35,11 @@ def slot(context: list[int], rows: int) -> int:
     return (((mixed * multiplier(1 << 32) & MASK) >> 32) * rows >> 32) + (len(context) - 1) * rows
 
 
+def sparse(rows: np.ndarray, gradients: np.ndarray, size: int) -> torch.Tensor:
+    indices, values = torch.from_numpy(rows)[None], torch.from_numpy(gradients)
+    return torch.sparse_coo_tensor(indices, values, (size, gradients.shape[1]), check_invariants=True)
+
+
 def test_the_outputs_of_splitmix_are_the_published_ones() -> None:
     """The first outputs of the generator with seed 0: its state grows by the golden ratio before each."""
     assert multiplier(0) == 0xE220A8397B1DCDAF
@@ -132,7 +137,7 @@ def test_a_step_is_adagrads_with_a_sum_of_squares_for_each_row() -> None:
     chance = np.random.default_rng(3)
     for _ in range(3):
         rows, gradients = chance.integers(0, 5, 8), chance.normal(size=(8, 3)).astype(np.float32)
-        table.grad = torch.sparse_coo_tensor(torch.from_numpy(rows)[None], torch.from_numpy(gradients), (6, 3))
+        table.grad = sparse(rows, gradients, 6)
         optimiser.step()
         for row in set(rows.tolist()):
             total = gradients[rows == row].astype(np.float64).sum(0)
@@ -143,15 +148,14 @@ def test_a_step_is_adagrads_with_a_sum_of_squares_for_each_row() -> None:
 
 def test_a_step_has_the_same_bits_with_any_number_of_threads() -> None:
     chance = np.random.default_rng(4)
-    rows = torch.from_numpy(chance.integers(0, 500, 40_000))[None]
-    gradients = torch.from_numpy(chance.normal(size=(40_000, 16)).astype(np.float32))
+    rows, gradients = chance.integers(0, 500, 40_000), chance.normal(size=(40_000, 16)).astype(np.float32)
     results = []
     threads = torch.get_num_threads()
     try:
         for number in (1, 2, 3):
             torch.set_num_threads(number)
             table = torch.nn.Parameter(torch.zeros(1000, 16))
-            table.grad = torch.sparse_coo_tensor(rows, gradients, table.shape)
+            table.grad = sparse(rows, gradients, 1000)
             RowAdagrad([table], lr=0.1).step()
             results.append(table.detach().numpy().tobytes())
     finally:

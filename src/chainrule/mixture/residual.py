@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chainrule.base.distributions import rows_after
 from chainrule.errors import SettingError
 from chainrule.protocol import BEGIN, END
 
@@ -83,15 +84,3 @@ class KnownRows:
                 "smoothing that gives all of them some"
             )
         return rows
-
-
-def rows_after(
-    model: LanguageModel[Any], stream: Int32[ndarray, " T"], positions: Int64[ndarray, " R"], reach: int
-) -> Float32[ndarray, "R V"]:
-    """The distributions at some positions of a text, of a model that looks `reach` tokens back."""
-    back = positions[:, None] + np.arange(-reach, 0)
-    read = np.where(back < 0, END, stream[np.maximum(back, 0)]).astype(np.int32)  # (R, reach)
-    state = model.select(model.start([np.empty(0, np.int32)]), np.zeros(len(positions), np.int32))
-    for tokens in read.T:
-        state = model.advance(state, np.ascontiguousarray(tokens))
-    return model.next_log_probs(state)

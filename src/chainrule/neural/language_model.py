@@ -29,6 +29,7 @@ from chainrule.neural.scoring import (
     pad,
     position_tops,
     score_rows,
+    stream_rows,
     stride,
     top_tokens,
     window_start,
@@ -36,7 +37,7 @@ from chainrule.neural.scoring import (
 from chainrule.protocol import BEGIN, END
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from jaxtyping import Bool, Float, Float32, Float64, Int32, Int64
     from numpy import ndarray
@@ -149,6 +150,13 @@ class NeuralModel(NetworkVectors):
             scores, others = score_rows(self.network, documents_of(stream), unknown=unknown, on_share=on_share)
         empty = np.empty(0, np.float32)
         return np.concatenate([empty, *scores]), np.concatenate([empty, *others])
+
+    def stream_rows(self, stream: Tokens, size: int) -> Iterator[Float32[ndarray, "part vocab"]]:
+        """As `StreamReader.stream_rows`."""
+        stream = as_tokens(stream)
+        check_tokens(stream, self.vocabulary_size)
+        texts = [stream] if self.network.memory == "stream" else documents_of(stream)
+        return stream_rows(self.network, texts, size)
 
     @torch.inference_mode()
     def start(self, prefixes: Sequence[Tokens]) -> Reading:

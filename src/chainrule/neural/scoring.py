@@ -169,6 +169,52 @@ def score_rows(
     return scores, others
 
 
+def stream_rows(network: Network, rows: Sequence[Tokens], size: int) -> Iterator[Float32[ndarray, "part V"]]:
+    """The distributions of the tokens of texts, one text after the other, `size` positions at a time."""
+    waiting: list[ndarray] = []
+    count = 0
+    for hidden in _hidden_in_order(network, rows):
+        for low in range(0, len(hidden), size):
+            with torch.inference_mode():
+                waiting.append(network.output.log_probs(hidden[low : low + size]).cpu().numpy())
+            count += len(waiting[-1])
+            while count >= size:
+                joined = np.concatenate(waiting)
+                check_log_probs(joined[:size])
+                yield joined[:size]
+                waiting, count = [joined[size:]], count - size
+    if count:
+        yield np.concatenate(waiting)
+
+
+def _hidden_in_order(network: Network, rows: Sequence[Tokens]) -> Iterator[Float[Tensor, "part D"]]:
+    """The hidden states at the positions of texts, in order."""
+    inputs = [np.concatenate([[END], row[:-1]]) for row in rows]
+    together = TOGETHER_ON_PROCESSORS if network.device.type == "cpu" else TOGETHER
+    pieces, batch = pieces_of([len(row) for row in rows], network), list[Piece]()
+
+    def read() -> Iterator[Float[Tensor, "part D"]]:
+        tokens = _tensor(network, pad([inputs[row][begin:end] for row, begin, _, end in batch], END))
+        with torch.inference_mode():
+            parts = _hidden_parts(network, tokens)
+            if len(batch) == 1:
+                [(_, begin, first, _)] = batch
+                yield from (hidden[0, max(0, first - begin - (part.start or 0)) :] for part, hidden in parts)
+                return
+            whole = torch.cat([hidden for _, hidden in parts], 1)
+        for hidden, (_, begin, first, end) in zip(whole, batch, strict=True):
+            yield hidden[first - begin : end - begin]
+
+    for piece in pieces:
+        longest = max(other.end - other.begin for other in (*batch, piece))
+        if batch and (len(batch) + 1) * longest > together:
+            yield from read()
+            batch.clear()
+        batch.append(piece)
+    if batch:
+        yield from read()
+
+
 @torch.inference_mode()
 def position_tops(
     network: Network, sequences: Sequence[Tokens], k: int

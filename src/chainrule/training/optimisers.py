@@ -144,7 +144,7 @@ class RowAdagrad(torch.optim.Optimizer):
         if "squares" not in state:
             state["squares"] = torch.zeros(len(table), device=table.device)
         order = rows.argsort(stable=True)
-        touched, counts = rows[order].unique_consecutive(return_counts=True)
+        touched, counts = torch.unique_consecutive(rows[order], return_counts=True)
         sums = torch.segment_reduce(gradients[order].float(), "sum", lengths=counts)
         squares = state["squares"][touched] + sums.square().mean(1)
         state["squares"][touched] = squares

@@ -15,6 +15,7 @@ import numpy as np
 
 from chainrule.api.models.load_model import load
 from chainrule.api.tokenizers import difference_of
+from chainrule.base.arguments import check_type
 from chainrule.base.memory import Owned
 from chainrule.base.progress import silent
 from chainrule.errors import SettingError
@@ -65,10 +66,10 @@ def open_known(residual_of: int | NGramConfig | str | os.PathLike[str]) -> Known
     if isinstance(residual_of, str) and residual_of.isdecimal():
         residual_of = int(residual_of)
     if isinstance(residual_of, int):
-        residual_of = NGramConfig(order=residual_of)
-    if isinstance(residual_of, NGramConfig):
-        is_default = residual_of == NGramConfig(order=residual_of.order)
-        return Known(str(residual_of.order) if is_default else str(residual_of), config=residual_of)
+        return Known(str(residual_of), config=NGramConfig(order=residual_of))
+    if not isinstance(residual_of, str | os.PathLike):
+        check_type("residual_of", residual_of, NGramConfig)
+        return Known(str(residual_of), config=residual_of)
     model = load(residual_of)
     if not isinstance(model.engine, StreamScorer) or not model.engine.is_distribution:
         raise SettingError(

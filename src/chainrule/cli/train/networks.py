@@ -285,7 +285,7 @@ def _train(
     continues = continues_run(output, resume=run.resume, overwrite=run.overwrite)
 
     def other_changes(before: dict[str, Any]) -> list[str]:
-        now = {"vectors": beginning.name, "residual_of": residual_of}
+        now: dict[str, object] = {"vectors": beginning.name, "residual_of": residual_of}
         return differences({name: before.get(name) for name in now}, now) + text_differences(
             before, source, tokenizer.config()
         )
