@@ -68,6 +68,13 @@ def mixed(
     return make
 
 
+def residual(text: Path) -> LanguageModel[Any]:
+    """A network that learned what a trigram leaves."""
+    config = chainrule.RecurrentConfig(width=8, layers=1, context=8, ngram_memory=3, ngram_rows=50)
+    training = chainrule.TrainingConfig(steps=3, batch=2, compile="no", precision="float32")
+    return chainrule.train(text, config, tokenizer="whitespace", training=training, residual_of=3).language_model
+
+
 def with_a_stream(kind: str) -> LanguageModel[Any]:
     from chainrule.mixture.components import Components
     from chainrule.mixture.interpolation import LinearMixture, LogLinearMixture
@@ -137,7 +144,9 @@ for kind in ("linear", "log-linear"):
     MODELS[f"part of a mixture: {kind} mixture with a stream"] = fewer_unseen(
         lambda text, kind=kind: with_a_stream(kind)
     )
+MODELS["LSTM on the residual of a trigram"] = residual
 STREAMS = {
+    "LSTM on the residual of a trigram",
     *STREAM_NETWORKS,
     "linear mixture with a stream",
     "log-linear mixture with a stream",

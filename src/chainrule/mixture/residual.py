@@ -48,8 +48,13 @@ def without_fold(
     """The text that the model of a fold is estimated from: all others; </s> parts what this one lay between."""
     before, after = stream[: bounds[fold]], stream[bounds[fold + 1] :]
     border = [END] if before.size and before[-1] != END and after.size else []
-    rest = np.concatenate([before, np.array(border, np.int32), after])
-    return rest if rest.size and rest[-1] == END else np.append(rest, np.int32(END))
+    return with_end(np.concatenate([before, np.array(border, np.int32), after]))
+
+
+def with_end(stream: Int32[ndarray, " T"]) -> Int32[ndarray, " ended"]:
+    """A copy of a text that ends with </s>, which a part of a document may not do."""
+    ended = stream.size and stream[-1] == END
+    return np.concatenate([stream, np.array([] if ended else [END], np.int32)])
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from chainrule.families.table import FAMILIES
 from chainrule.mixture.components import Components
 from chainrule.mixture.config import MixtureConfig
 from chainrule.mixture.interpolation import LogLinearMixture
-from chainrule.mixture.residual import FOLDS, KnownRows, fold_bounds, without_fold
+from chainrule.mixture.residual import FOLDS, KnownRows, fold_bounds, with_end, without_fold
 from chainrule.ngram.config import NGramConfig
 from chainrule.ngram.models.stream_scorer import StreamScorer
 from chainrule.training.job import KnownDistribution
@@ -110,13 +110,14 @@ def known_distribution(
             progress("estimating folds", fold, FOLDS + 1)
             models.append(_estimate(without_fold(stream, bounds, fold), vocabulary_size, known.config))
         progress("estimating folds", FOLDS, FOLDS + 1)
-        model = _estimate(np.array(stream), vocabulary_size, known.config)
+        model = _estimate(with_end(stream), vocabulary_size, known.config)
         rows = KnownRows(stream, models, model.order - 1, bounds)
         held_out = f"each of {FOLDS} folds of the training text is predicted by an n-gram model of the others"
     return KnownDistribution(rows, KnownRows(validation, [model], model.order - 1), held_out), model
 
 
 def _estimate(stream: Stream, vocabulary_size: int, config: NGramConfig) -> Any:
+    """An n-gram model of a text, which may be a part of a document."""
     model, _ = FAMILIES["ngram"].train(Owned(stream), vocabulary_size, config, silent)
     return model
 

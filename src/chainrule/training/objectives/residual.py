@@ -48,7 +48,7 @@ class Residual(nn.Module):
     @property
     def weight(self) -> float:
         """alpha: that of the known distribution in the mixture; 0 or more."""
-        return max(0.0, float(self.exponent))
+        return max(0.0, float(self.exponent.detach()))
 
 
 def check_residual(config: NetworkConfig, options: StreamOptions) -> None:
