@@ -76,7 +76,7 @@ def build(config: NetworkConfig, vocabulary_size: int, counts: Float[Tensor, " V
         return Network(config, ends.embedding, encoder, NoOutput())
     memory = None
     if config.ngram_memory:
-        memory = NGramMemory(config.ngram_memory, config.ngram_rows, config.output_width)
+        memory = NGramMemory(config.ngram_memory, config.ngram_rows, config.ngram_width, config.output_width)
     counts = torch.zeros(vocabulary_size, device="cpu") if counts is None else counts
     if config.output == "adaptive":
         adaptive = AdaptiveSoftmax(config.output_width, counts, config.cutoffs or _cutoffs(vocabulary_size))

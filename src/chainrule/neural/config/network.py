@@ -75,12 +75,13 @@ class NetworkConfig:
         is_later=True,
     )
     ngram_rows: int = option(
-        1 << 16,
+        1 << 14,
         "ngram_memory: rows for each length of context; contexts are hashed, and some share a row",
         least=1,
         most=MAX_NGRAM_ROWS,
         is_later=True,
     )
+    ngram_width: int = option(64, "ngram_memory: numbers in a row", least=1, below=MAX_WIDTH, is_later=True)
     begins_with: BeginToken = option(
         "</s>",
         "what is read before a text; </s>: the end of the text before it, as in a stream; <s>: a token of its own",

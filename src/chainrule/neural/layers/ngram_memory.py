@@ -2,21 +2,23 @@
 
 With the contexts of 1 to N - 1 last tokens, the token that is read included,
 
-    m_t = sum over k < N of rows_k[hash(w_t-k+1 .. w_t)],      log P(w | ..) = log softmax(U (h_t + m_t) + b)
+    m_t = C sum over k < N of rows_k[hash(w_t-k+1 .. w_t)],      log P(w | ..) = log softmax(U (h_t + m_t) + b)
 
 as the direct connections of Mikolov et al. 2011 (Strategies for training large scale neural network language models,
-RNNME), but to the vector before the output instead of each logit, so that any output can read it. Only contexts are
+RNNME), but through a matrix C to the vector before the output instead of each logit, so that rows are short and any
+output can read them. Only contexts are
 hashed, never the token that follows: two contexts that share a row are merged, and probabilities sum to one all the
 same. Contexts do not reach back over the beginning of a text, and one that is longer than the text so far has no row.
 
 The rows start at 0. In training their gradient is sparse, so that a step costs what it touches; `RowAdagrad` in
 `training/optimisers.py` learns from it.
-Legend: B batch, T time, D width, N order, K = N - 1 lengths of contexts, P = N - 2 tokens before the one that is read.
+Legend: B batch, T time, W and D widths of rows and of hidden states, N order, K = N - 1 lengths of contexts, P = N - 2
+tokens before the one that is read.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -34,11 +36,15 @@ _WORD = 1 << 64
 class NGramMemory(nn.Module):
     """The rows of contexts of 1 to N - 1 tokens. A state holds the last N - 2 tokens, (B, N - 2), or `NOTHING`."""
 
-    def __init__(self, order: int, rows: int, width: int) -> None:
-        """order: N. rows: for each length of context. width: the numbers in a row, as many as the output reads."""
+    def __init__(self, order: int, rows: int, row_width: int, width: int) -> None:
+        """order: N. rows: for each length of context. row_width: the numbers in a row. width: those that the output
+        reads.
+        """
         super().__init__()
         self.order, self.rows = order, rows
-        self.table = nn.Parameter(torch.zeros((order - 1) * rows, width))
+        self.table = nn.Parameter(torch.zeros((order - 1) * rows, row_width))
+        self.projection = nn.Linear(row_width, width, bias=False)
+        nn.init.normal_(self.projection.weight, std=row_width**-0.5)
 
     @property
     def reach(self) -> int:
@@ -55,14 +61,18 @@ class NGramMemory(nn.Module):
         recent: Int64[Tensor, "B P"] | None = None,
         starts: Bool[Tensor, "B T"] | None = None,
     ) -> tuple[Float[Tensor, "B T D"], Int64[Tensor, "B P"]]:
-        """The sum of the rows after each token, and the state after the last one.
+        """What is added after each token, and the state after the last one.
 
         recent: the state before the first; None: nothing was read. starts: as for `Encoder`.
         """
         slots, recent = self.slots(tokens, recent, starts)
-        return self.look_up(slots), recent
+        return self.project(self.look_up(slots)), recent
 
-    def look_up(self, slots: Int64[Tensor, "B T K"]) -> Float[Tensor, "B T D"]:
+    def project(self, rows: Float[Tensor, "*shape W"]) -> Float[Tensor, "*shape D"]:
+        """Rows, or their sum, as they are added to hidden states."""
+        return cast("Tensor", self.projection(rows.to(self.projection.weight.dtype)))
+
+    def look_up(self, slots: Int64[Tensor, "B T K"]) -> Float[Tensor, "B T W"]:
         """The sum of some rows at each position. slots: as `slots` gives them."""
         is_there = (slots >= 0).to(self.table.dtype)
         flat, weights = (each.flatten(0, -2) for each in (slots.clamp_min(0), is_there))

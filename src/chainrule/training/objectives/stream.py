@@ -138,12 +138,12 @@ def _check_table_fits(config: NetworkConfig) -> None:
     if not config.ngram_memory:
         return
     rows = (config.ngram_memory - 1) * config.ngram_rows
-    size, available = 4 * rows * config.output_width * _TABLES, available_memory()
+    size, available = 4 * rows * config.ngram_width * _TABLES, available_memory()
     if available is not None and size > available:
         raise SettingError(
-            f"the n-gram memory has {rows:,} rows of {config.output_width:,} numbers, which take {bytes_shown(size)} "
+            f"the n-gram memory has {rows:,} rows of {config.ngram_width:,} numbers, which take {bytes_shown(size)} "
             f"in training, and {bytes_shown(available)} are free; lower ngram_rows (now {config.ngram_rows:,}), "
-            "ngram_memory or width"
+            "ngram_width or ngram_memory"
         )
 
 
