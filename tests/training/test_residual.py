@@ -241,3 +241,25 @@ def test_a_long_stream_of_a_log_linear_mixture_equals_its_steps(name: str) -> No
         expected.append(mixture.next_log_probs(state)[0, token])
         state = mixture.advance(state, np.array([token], np.int32))
     np.testing.assert_allclose(mixture.score_stream(stream), expected, rtol=0, atol=1e-4)
+
+
+def test_another_n_gram_model_takes_the_place_of_the_known_distribution(
+    joined: Path, fixtures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other, plain = tmp_path / "other", tmp_path / "plain"
+    assert run(["train", "ngram", str(fixtures / "heldout.txt"), "-o", str(other), "--tokenizer", str(joined)]) == 0
+    assert run(["mix", str(joined), str(other), "--exchange", "-o", str(tmp_path / "new")]) == 0
+    before, after, known = (chainrule.load(path) for path in (joined, tmp_path / "new", other))
+    network = before.language_model.components.models[0]
+    weights = np.array(before.record["weights"])
+    expected = LogLinearMixture(Components(("recurrent", "ngram"), (network, known.language_model)), weights)
+    text = [np.array([5, 6, 7], np.int32)]
+    np.testing.assert_allclose(after.language_model.score(text)[0], expected.score(text)[0], rtol=0, atol=1e-5)
+    assert after.evaluate(fixtures / "heldout.txt").perplexity < before.evaluate(fixtures / "heldout.txt").perplexity
+    capsys.readouterr()
+    assert run(["mix", str(other), str(joined), "--exchange", "-o", str(plain)]) != 0
+    assert "is no network on a known distribution" in capsys.readouterr().err
+    assert run(["mix", str(joined), str(tmp_path / "new"), "--exchange", "-o", str(plain)]) != 0
+    assert "is no n-gram model whose probabilities sum to one" in capsys.readouterr().err
+    assert run(["mix", str(joined), "--exchange", "-o", str(plain)]) != 0
+    assert run(["mix", str(joined), str(other), "--exchange", "--buckets", "3", "-o", str(plain)]) != 0

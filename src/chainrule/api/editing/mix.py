@@ -1,4 +1,6 @@
-"""Mixes models of any families into one (`mix`); merges n-gram models into one that interpolates them (`merge`)."""
+"""Mixes models of any families into one (`mix`); merges n-gram models into one that interpolates them (`merge`); puts
+another known distribution beside a network (`exchange`).
+"""
 
 from __future__ import annotations
 
@@ -246,6 +248,35 @@ def merge(
         learned = Speller.of_vocabulary(tokenizer)
         speller = mixed_speller([learned], [1.0], tokenizer.vocabulary, unseen_types=fewest)
     return CausalModel("ngram", NGramModel(table), tokenizer, record, speller)
+
+
+def exchange(model: Model, known: Model, *, names: Sequence[str] | None = None) -> CausalModel:
+    """A network with another n-gram model in place of the one whose residual it learned; nothing is trained.
+
+    model: what `train` made with residual_of. known: an n-gram model with its tokenizer and vocabulary, such as one of
+    the texts to come. names: of both, for the record. Raises SettingError.
+
+    good:  chainrule.exchange(chainrule.load("plays/"), chainrule.train("law.txt", tokenizer="plays/"))
+    """
+    names = ["the model", "the known distribution"] if names is None else names
+    engine = check_kind(model, CausalModel).language_model
+    if not isinstance(engine, LogLinearMixture) or "residual_of" not in model.record:
+        raise SettingError(f"{names[0]}: is no network on a known distribution; expected what --residual-of has made")
+    if difference := difference_of(model.tokenizer, known.tokenizer):
+        raise SettingError(f"{names[0]} and {names[1]} cannot be joined: {difference}")
+    with prefix_errors(names[1]):
+        other = check_kind(known, CausalModel)
+    if known.family != "ngram" or not other.is_distribution:
+        raise SettingError(f"{names[1]}: is no n-gram model whose probabilities sum to one; give one")
+    families, models = engine.components.families, engine.components.models
+    components = Components((families[0], known.family), (models[0], other.language_model))
+    record = {
+        **model.record,
+        "exchanged": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "models": [model.record["models"][0], {"name": names[1], "family": known.family}],
+        "residual_of": names[1],
+    }
+    return CausalModel("mixture", LogLinearMixture(components, engine.weights), model.tokenizer, record, model.speller)
 
 
 def _over_one_vocabulary(models: Sequence[Model], names: Sequence[str]) -> tuple[Tokenizer, list[Table]]:
