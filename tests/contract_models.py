@@ -144,9 +144,9 @@ for kind in ("linear", "log-linear"):
     MODELS[f"part of a mixture: {kind} mixture with a stream"] = fewer_unseen(
         lambda text, kind=kind: with_a_stream(kind)
     )
-MODELS["LSTM on the residual of a trigram"] = residual
+MODELS["mixture of a trigram and an LSTM on its residual"] = residual
 STREAMS = {
-    "LSTM on the residual of a trigram",
+    "mixture of a trigram and an LSTM on its residual",
     *STREAM_NETWORKS,
     "linear mixture with a stream",
     "log-linear mixture with a stream",

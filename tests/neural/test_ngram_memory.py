@@ -201,3 +201,25 @@ def test_dense_parameters_are_all_others() -> None:
 def test_wrong_settings(make, message: str) -> None:
     with pytest.raises(SettingError, match=message):
         make()
+
+
+def test_effects_are_differences_to_predictions_without_a_row() -> None:
+    """Its row set to 0, a context changes nothing, and what it changed is gone from the prediction."""
+    model = random_model(LSTM)
+    prefix = np.array([5, 9, 3, 7], np.int32)
+    effects = model.memory_effects(prefix)
+    assert [effect.context.tolist() for effect in effects] == [[7], [3, 7], [9, 3, 7]]
+    before = model.next_log_probs(model.start([prefix]))[0]
+    assert model.network.ngram_memory is not None
+    for length, effect in enumerate(effects, 1):
+        with torch.no_grad():
+            row = model.network.ngram_memory.table[slot(prefix[::-1][:length].tolist(), 50)]
+            kept = row.clone()
+            row.zero_()
+            without = model.next_log_probs(model.start([prefix]))[0]
+            row.copy_(kept)
+        is_possible = np.isfinite(before)
+        np.testing.assert_allclose(
+            effect.changes[is_possible], before[is_possible] - without[is_possible], rtol=0, atol=1e-5
+        )
+    assert random_model(RecurrentConfig(width=12, layers=1)).memory_effects(prefix) == []

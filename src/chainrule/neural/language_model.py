@@ -3,6 +3,8 @@
 The input of a text begins with </s>, as between the documents of a stream. The setting `memory` decides what the
 network remembers after the end of a document: a stream's memory continues, a document's begins anew.
 
+`memory_effects` shows what each row of an n-gram memory changes.
+
 The logit lens (nostalgebraist 2020) reads each layer's hidden state by the network's own final norm and output: a
 Transformer's layers all add to one residual stream, so that any of them can be read so.
 """
@@ -10,7 +12,7 @@ Transformer's layers all add to one residual stream, so that any of them can be 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -68,6 +70,34 @@ def layer_log_probs(network: Network, inputs: Int32[ndarray, " read"]) -> dict[i
             state = final_norm(state)
         guesses[layer] = output.log_probs(state + rows).cpu().numpy()
     return guesses
+
+
+class MemoryEffect(NamedTuple):
+    """What the row of one context of an n-gram memory changes in a prediction.
+
+    context: the last tokens. changes: of log P of each token, in nats, against the prediction without the row.
+    """
+
+    context: Int32[ndarray, " context"]
+    changes: Float32[ndarray, " V"]
+
+
+@torch.inference_mode()
+def memory_effects(network: Network, inputs: Int32[ndarray, " read"]) -> list[MemoryEffect]:
+    """The contexts of an n-gram memory after what is read, the shortest first; none of a network without one.
+
+    inputs: as the network reads them, </s> before the text.
+    """
+    memory = network.ngram_memory
+    if memory is None:
+        return []
+    tokens = torch.from_numpy(inputs.astype(np.int64))[None].to(network.device)
+    hidden = network.read(tokens)[0][0, -1]
+    slots = memory.slots(tokens)[0][0, -1]
+    rows = memory.project(memory.table[slots[slots >= 0]]).to(hidden.dtype)
+    log_probs = network.output.log_probs(torch.cat((hidden[None], hidden - rows)))
+    changes = (log_probs[0] - log_probs[1:]).nan_to_num(0.0).cpu().numpy()  # of <s>: -inf less -inf
+    return [MemoryEffect(inputs[-length:], change) for length, change in enumerate(changes, 1)]
 
 
 @dataclass
@@ -292,6 +322,10 @@ class NeuralModel(NetworkVectors):
         above.
         """
         return layer_log_probs(self.network, self.last_window(as_tokens(prefix)))
+
+    def memory_effects(self, prefix: Tokens) -> list[MemoryEffect]:
+        """What each row of the n-gram memory changes after a prefix; see `memory_effects` above."""
+        return memory_effects(self.network, self.last_window(as_tokens(prefix)))
 
     def _score(
         self, sequences: Sequence[Tokens], prefixes: Sequence[Tokens] | None, *, end: bool, unknown: bool
