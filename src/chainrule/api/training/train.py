@@ -246,7 +246,7 @@ def _request(
     document = document_in(source.record)
     residual_of = options.get("residual_of")
     known = None if residual_of is None else open_known(residual_of)
-    if known is not None and known.model is not None and tokenizer == "word" and Path(known.name).is_dir():
+    if known is not None and known.model is not None and as_config(tokenizer) == _DEFAULT and Path(known.name).is_dir():
         tokenizer = known.name
     return _Request(
         source,
