@@ -86,15 +86,21 @@ def vectors_of_read(
 def _hidden(
     network: Network, tokens: Int64[Tensor, "B T"], starts: Bool[Tensor, "B T"] | None, layer: int | None
 ) -> Float[Tensor, "B T D"]:
-    """The hidden states of a layer. starts: as for `Encoder`. Raises SettingError."""
+    """The hidden states of a layer; those of the last one as the output reads them, with the n-gram memory, if any.
+
+    starts: as for `Encoder`. Raises SettingError.
+    """
     x = network.embed(tokens)
     last, hidden = 0, x
-    for last, hidden in enumerate(chain([x], network.encoder.hidden_layers(x, starts))):
-        if last == layer:
+    layers = chain([x], network.encoder.hidden_layers(x, starts))
+    for last, hidden in enumerate(layers):
+        if last == layer and (network.ngram_memory is None or next(layers, None) is not None):
             return hidden
+        if last == layer:
+            return network.remember(hidden, tokens)
     if layer is not None:
         raise SettingError(f"there is no layer {layer}; expected 0 (the embedding) to {last} (the last layer)")
-    return hidden
+    return network.remember(hidden, tokens)
 
 
 class NetworkVectors:
