@@ -75,6 +75,17 @@ def residual(text: Path) -> LanguageModel[Any]:
     return chainrule.train(text, config, tokenizer="whitespace", training=training, residual_of=3).language_model
 
 
+def adaptive(text: Path) -> LanguageModel[Any]:
+    """With a gate that is drawn, so that weights move a lot, whatever there is to learn."""
+    from chainrule.mixture.adaptive import AdaptiveMixture, feature_count
+
+    configs = NGramConfig(order=3), NGramConfig(order=2), CacheConfig(words=9, order=3)
+    mixture = chainrule.mix([chainrule.train(text, config, tokenizer="whitespace") for config in configs])
+    components = mixture.language_model.components
+    gate = np.random.default_rng(1).normal(size=(feature_count(3, 3), 3))
+    return AdaptiveMixture(components, gate, np.full((1, 3), 1 / 3))
+
+
 def with_a_stream(kind: str) -> LanguageModel[Any]:
     from chainrule.mixture.components import Components
     from chainrule.mixture.interpolation import LinearMixture, LogLinearMixture
@@ -115,10 +126,12 @@ MODELS: dict[str, Callable[[Path], LanguageModel[Any]]] = {
     "absolute discounting, closed": learned(NGramConfig(order=3, smoothing="absolute", open_vocabulary=False)),
     "5-gram after four <s>": learned(NGramConfig(order=5, begins="all")),
     "cache": learned(CacheConfig(words=6)),
+    "cache of 4-grams": learned(CacheConfig(words=11, order=4)),
     "linear mixture": mixed(NGramConfig(order=3), NGramConfig(order=2), UniformConfig()),
     "linear mixture by the token before, with a cache": mixed(
         NGramConfig(order=3), CacheConfig(words=20), classes=True
     ),
+    "adaptive mixture": adaptive,
     "log-linear mixture": mixed(NGramConfig(order=3), NGramConfig(order=1), kind="log-linear"),
     "mixture of mixtures": mixed(NGramConfig(order=2), UniformConfig(), kind="log-linear", again=True),
     "part of a mixture: trigram with fewer unseen types": fewer_unseen(learned(NGramConfig(order=3))),

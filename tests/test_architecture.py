@@ -80,7 +80,7 @@ API_MAY_IMPORT: dict[str, set[str]] = {
     "texts": {"vectors", "models", "seq2seq", "opening"},
     "showing": {"models", "seq2seq", "opening"},
 }
-API_ROOT = {"progress_line", "run", "tokenizers"}
+API_ROOT = {"config", "progress_line", "run", "tokenizers"}
 INNER_MAY_IMPORT = {
     "ngram": {inner: {"config", *others} for inner, others in NGRAM_MAY_IMPORT.items()},
     "api": {inner: {*API_ROOT, *others} for inner, others in API_MAY_IMPORT.items()}

@@ -15,7 +15,12 @@ if TYPE_CHECKING:
 
 
 class ChainruleError(Exception):
-    """The base class of them all. The command line prints the message in one line and exits with status 1."""
+    """The base class of them all. The command line prints the message in one line and exits with status 1.
+
+    contents: what else is known of a file that was refused, names with values; `info` fills it in.
+    """
+
+    contents: tuple[tuple[str, str], ...] = ()
 
 
 class TextError(ChainruleError):
@@ -34,6 +39,10 @@ class OutputError(ChainruleError):
 
 class SettingError(ChainruleError, ValueError):
     """A setting is out of range, or contradicts another."""
+
+
+class WrongTypeError(SettingError, TypeError):
+    """A setting is of the wrong type."""
 
 
 class WrongModelError(SettingError, AttributeError):

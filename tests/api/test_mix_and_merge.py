@@ -17,7 +17,7 @@ from chainrule.api.training.stream import train_speller
 from chainrule.errors import EstimationError, ModelFormatError, SettingError
 from chainrule.evaluation.token_scores import score_tokens
 from chainrule.families.table import FAMILIES
-from chainrule.mixture.cache import UnigramCache
+from chainrule.mixture.cache import NGramCache
 from chainrule.mixture.components import RescaledUnknown
 from chainrule.mixture.tuning import classes_of_tokens, linear_weights
 from chainrule.ngram.editing.merging import scale_unknown
@@ -106,22 +106,52 @@ def test_each_weight_is_its_share_of_the_responsibility(seed: int, number: int) 
     np.testing.assert_allclose(gains[weights > 0.05], 1, atol=1e-2)
 
 
-def naive_cache(documents: list[list[int]], vocabulary_size: int, words: int) -> list[float]:
+def naive_cache(documents: list[list[int]], vocabulary_size: int, words: int, order: int) -> list[float]:
     found = []
     for document in documents:
         recent: deque[int] = deque(maxlen=words)
         for token in [*document, END]:
-            counts = Counter(word for word in recent if word not in (UNKNOWN, END))
-            found.append((counts[token] + 1 / (vocabulary_size - 1)) / (sum(counts.values()) + 1))
+            kept = [word for word in recent if word not in (UNKNOWN, END)]
+            p = (Counter(kept)[token] + 1 / (vocabulary_size - 1)) / (len(kept) + 1)
+            seen = list(recent)
+            for length in range(1, min(order, len(seen) + 1)):
+                context = seen[len(seen) - length :]
+                pairs = [(seen[i - length : i], seen[i]) for i in range(length, len(seen))]
+                after = Counter(word for before, word in pairs if before == context and word not in (UNKNOWN, END))
+                if after:
+                    p = (after[token] + 2 * len(after) * p) / (sum(after.values()) + 2 * len(after))
+            found.append(p)
             recent.append(token)
     return found
 
 
-@given(st.lists(st.lists(st.sampled_from([0, 3, 4, 5, 6]), max_size=12), min_size=1, max_size=5), st.integers(1, 8))
-def test_a_cache_counts_the_words_of_its_window(documents: list[list[int]], words: int) -> None:
+DOCUMENTS = st.lists(st.lists(st.sampled_from([0, 3, 4, 5, 6]), max_size=24), min_size=1, max_size=4)
+
+
+@given(DOCUMENTS, st.integers(1, 12), st.integers(1, 5))
+def test_a_cache_counts_the_ngrams_of_its_window(documents: list[list[int]], words: int, order: int) -> None:
     stream = np.array([token for document in documents for token in [*document, END]], np.int32)
-    found = UnigramCache(7, words).score_stream(stream)
-    np.testing.assert_allclose(np.exp(found), naive_cache(documents, 7, words), rtol=1e-5)
+    cache = NGramCache(7, words, order)
+    found = cache.score_stream(stream)
+    np.testing.assert_allclose(np.exp(found), naive_cache(documents, 7, words, order), rtol=1e-5)
+    state, evidence = cache.start([np.empty(0, np.int32)]), cache.stream_evidence(stream)
+    for token, score, own in zip(stream.tolist(), found, evidence, strict=True):
+        [row] = cache.next_log_probs(state)
+        assert np.exp(row, dtype=np.float64).sum() == pytest.approx(1)
+        assert row[token] == pytest.approx(score, abs=1e-5)
+        np.testing.assert_array_equal(cache.evidence(state), [own])
+        state = cache.advance(state, np.array([token], np.int32))
+
+
+def test_a_cache_forgets_what_left_its_window_however_long_the_document() -> None:
+    """The table of counts is made anew many times, and grows."""
+    rng = np.random.default_rng(1)
+    document = rng.integers(3, 40, 6000).astype(np.int32)
+    cache = NGramCache(40, 700, 4)
+    found = cache.score_stream(document)
+    for i in (1, 699, 700, 701, 2500, 5999):
+        alone = cache.next_log_probs(cache.start([document[:i]]))[0, document[i]]
+        assert found[i] == pytest.approx(alone, abs=1e-5)
 
 
 def test_a_cache_helps_where_words_come_back(models, tmp_path: Path) -> None:
@@ -132,9 +162,55 @@ def test_a_cache_helps_where_words_come_back(models, tmp_path: Path) -> None:
     assert mixture.perplexity(Lines(texts[1::2])) < models[1].perplexity(Lines(texts[1::2])) / 2
 
 
-@pytest.mark.parametrize("kind", ["linear", "classes", "log-linear"])
+def test_weights_that_adapt_follow_the_model_that_knows_the_document(tmp_path: Path) -> None:
+    """Each document is of one of two languages with the same words; a model knows the order of words of one."""
+    rng = np.random.default_rng(1)
+
+    def text(step: int, name: str, lines: int) -> Path:
+        (tmp_path / name).write_text(
+            "".join(
+                " ".join(f"w{(start + step * i) % 30}" for i in range(30)) + "\n"
+                for start in rng.integers(30, size=lines)
+            )
+        )
+        return tmp_path / name
+
+    first = chainrule.train(text(1, "first.txt", 40), NGramConfig(order=2))
+    first.save(tmp_path / "first")
+    second = chainrule.train(text(7, "second.txt", 40), NGramConfig(order=2), tokenizer=str(tmp_path / "first"))
+    both = "".join(text(step, f"{step}.txt", 20).read_text() for step in (1, 7) * 5)
+    (tmp_path / "tune.txt").write_text(both)
+    tests = Lines(both.splitlines()[::9])
+    linear, adaptive = (
+        chainrule.mix([first, second], MixtureConfig(adaptive=is_adaptive), heldout=tmp_path / "tune.txt")
+        for is_adaptive in (False, True)
+    )
+    assert adaptive.perplexity(tests) < linear.perplexity(tests) * 0.8
+    assert adaptive.record["gate_gain"] > 0.1
+    engine, rows = adaptive.language_model, []
+    for step in (1, 7):
+        text = " ".join(f"w{step * i % 30}" for i in range(12))
+        state = engine.start([adaptive.tokenizer.encode_texts([text]).ids[:-1]])
+        rows.append(engine.weights_of(state)[0])
+    assert rows[0][0] > 0.8
+    assert rows[1][1] > 0.8
+
+
+def test_what_adaptive_weights_need() -> None:
+    for settings in ({"kind": "log-linear"}, {"buckets": 3}, {"weights": (0.5, 0.5)}):
+        with pytest.raises(SettingError, match="adaptive weights are those of a linear mixture"):
+            MixtureConfig(adaptive=True, **settings)
+    with pytest.raises(SettingError, match="order is 0; expected 1 to 32"):
+        CacheConfig(order=0)
+
+
+@pytest.mark.parametrize("kind", ["linear", "classes", "log-linear", "adaptive"])
 def test_a_saved_mixture_is_the_same(kind: str, models, fixtures: Path, tmp_path: Path) -> None:
-    settings: dict[str, dict[str, Any]] = {"classes": {"buckets": 3}, "log-linear": {"kind": kind}}
+    settings: dict[str, dict[str, Any]] = {
+        "classes": {"buckets": 3},
+        "log-linear": {"kind": kind},
+        "adaptive": {"adaptive": True},
+    }
     config = MixtureConfig(**settings.get(kind, {}))
     heldout = Lines((fixtures / "heldout.txt").read_text().splitlines()[:20])
     mixture = chainrule.mix(models, config, heldout=heldout, cache=CacheConfig(words=9))

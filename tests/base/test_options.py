@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import inspect
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import KW_ONLY, dataclass
+from os import PathLike  # noqa: TC003  # the hints of options are read
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, assert_type, overload
 
 import numpy as np
 import pytest
@@ -73,16 +75,48 @@ def test_the_nearest_class_comes_first() -> None:
     assert names == ["model", "size", "rate", "weight", "words", "line", "kind"]
 
 
-@takes(Call, "kind")
-def search(text: str, options: Call) -> tuple[str, Call]:
+@dataclass(frozen=True)
+class KindFirst(Call):
+    kind: Literal["a", "b"] = changed(Search, "kind")
+
+
+@takes(KindFirst)
+def search(text: str, options: KindFirst) -> tuple[str, KindFirst]:
     """Searches."""
     return text, options
 
 
+@dataclass(frozen=True)
+class Learning(Options):
+    text: str | list[float]
+    source: str | PathLike[str] = option("here", "from where")
+    _: KW_ONLY
+    steps: int = option(1, "how many", least=1)
+
+
+@dataclass(frozen=True)
+class OfPath(Learning):
+    source: PathLike[str]
+
+
+@overload
+@takes(OfPath)
+def learn(options: OfPath) -> bytes: ...
+@overload
+@takes(Learning)
+def learn(options: Learning) -> str: ...
+
+
+@takes(Learning)
+def learn(options: Learning) -> str | bytes:
+    """Learns."""
+    return str(options.source) if isinstance(options.source, str) else bytes(options.source)
+
+
 def test_the_keywords_of_a_function_are_the_fields() -> None:
     text, options = search("x", size=8)
-    assert (text, options) == ("x", Call(size=8))
-    assert search("x", "b")[1] == search("x", kind="b")[1] == Call(kind="b")
+    assert (text, options) == ("x", KindFirst(size=8))
+    assert search("x", "b")[1] == search("x", kind="b")[1] == KindFirst("b")
     assert search(text="x", size=2)[1].size == 2
     assert search.__doc__ == "Searches."
 
@@ -102,14 +136,26 @@ def test_the_signature_shows_the_fields() -> None:
 
 
 def test_wrong_calls_name_the_function() -> None:
-    with pytest.raises(TypeError, match=r"search\(\) has no option 'sizes'; it has size"):
+    with pytest.raises(TypeError, match=r"search\(\) has no option 'sizes'; it has kind, size"):
         search("x", sizes=3)
     with pytest.raises(TypeError, match=r"search\(\) takes 2 arguments without names"):
         search("x", "a", 3)
     with pytest.raises(TypeError, match=r"search\(\) got kind twice"):
         search("x", "a", kind="b")
     with pytest.raises(TypeError, match="missing"):
-        search()
+        search()  # type: ignore[call-arg]
+
+
+def test_fields_without_a_default_are_needed_and_not_checked() -> None:
+    assert assert_type(learn("x"), str) == assert_type(learn(text="x", steps=2), str) == "here"
+    assert assert_type(learn("x", Path("there")), bytes) == b"there"
+    assert assert_type(learn([1.5, math.inf], source=Path("there")), bytes) == b"there"
+    with pytest.raises(TypeError, match=r"learn\(\) needs text; none was given"):
+        learn()  # type: ignore[call-overload]
+    with pytest.raises(SettingError, match="steps is 0; expected 1 or more"):
+        learn("x", steps=0)
+    with pytest.raises(SettingError, match="source is 3; expected a string or a path"):
+        learn("x", 3)  # type: ignore[call-overload]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -174,3 +174,14 @@ def test_without_a_draw_no_seed_is_named(chainrule, model: Path, stdin) -> None:
     assert chainrule("generate", model, "ka", "--temperature", 0).err == ""
     assert chainrule("generate", model, "ka", "--temperature", 0, "--stream").err == ""
     assert "--seed" in chainrule("generate", model, "ka").err
+
+
+@pytest.mark.parametrize("how", [[], ["--stream"]])
+def test_a_form_that_the_limit_cut_is_told(chainrule, model: Path, how: list[str]) -> None:
+    form = ["--regex", "(ka )+vi", "--max-tokens", 1, "-n", 2, "--seed", 1]
+    assert (
+        "2 of 2 texts reached --max-tokens 1 before the form's end; raise it"
+        in chainrule("generate", model, *form, *how).err
+    )
+    whole = ["--regex", "ka", "--max-tokens", 5, "--seed", 1]
+    assert "reached" not in chainrule("generate", model, *whole, *how).err

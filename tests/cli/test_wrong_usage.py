@@ -115,7 +115,7 @@ def test_a_setting_out_of_its_range_is_refused(options: str, refused, corpus: Pa
     [
         ("next", "--top 0", "top is 0; expected 1 or more"),
         ("generate", "-n 0", "--number is 0; expected 1 to 1,000,000"),
-        ("generate", "-n 99999999999999", "--number is 99,999,999,999,999; expected 1 to 1,000,000"),
+        ("generate", "-n 99999999999999", "--number is 99999999999999; expected 1 to 1,000,000"),
         ("generate", "--temperature -1", "--temperature is -1.0; expected 0"),
         ("generate", "--temperature nan", "temperature is nan; expected a finite number, 0"),
         ("generate", "--max-tokens -1", "--max-tokens is -1; expected 0 or more"),
@@ -243,3 +243,22 @@ def marks_of(hints: dict[str, Any]) -> Iterator[tuple[str, tuple[Any, ...]]]:
             yield from marks_of(get_type_hints(kind, include_extras=True))
         else:
             yield name, getattr(hint, "__metadata__", ())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [
+        (["generate", "lm/", "--choices"], "--choices"),
+        (["generate", "lm/", "--choices", "--seed", "1"], "--choices"),
+        (["generate", "lm/", "--choices", "-n", "2"], "--choices"),
+        (["generate", "lm/", "--choices", "--", "a"], "--choices"),
+        (["prompt", "lm/", "--template", "a", "--data", "x", "--choices"], "--choices"),
+        (["compare", "lm/", "--text"], "--text"),
+    ],
+)
+def test_an_option_of_several_values_needs_one(arguments: list[str], option: str, chainrule) -> None:
+    result = chainrule(*arguments)
+    assert result.status == 2
+    assert result.out == ""
+    assert option in result.error
+    assert "one value or more" in result.error or "requires" in result.error

@@ -87,6 +87,8 @@ def use_open_model(path: Path, workplace: Path) -> None:
     if isinstance(model, chainrule.Seq2SeqModel):
         found = model.score(chainrule.Pairs(SENTENCES, SENTENCES))
         model.write(SENTENCES, max_tokens=5)
+    elif isinstance(model, chainrule.EmbeddingModel):
+        found = model.embed(SENTENCES)
     else:
         found = model.score(SENTENCES)
         if model.family == "masked":

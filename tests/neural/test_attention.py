@@ -10,7 +10,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chainrule.neural.layers.attention import AttentionMask, attend, cached_mask, causal_mask
+from chainrule.neural.layers.attention import attend
+from chainrule.neural.layers.masks import AttentionMask, cached_mask, causal_mask
 from chainrule.neural.layers.positions import ALiBi, Relative
 
 B, H, D = 2, 4, 6

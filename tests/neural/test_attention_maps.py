@@ -13,7 +13,8 @@ from chainrule.errors import SettingError
 from chainrule.neural.bidirectional_model import BidirectionalModel
 from chainrule.neural.config import MaskedConfig, RecurrentConfig, gpt2
 from chainrule.neural.inspection import maps_of_pair, maps_of_text
-from chainrule.neural.layers.attention import attend, attention_weights, causal_mask
+from chainrule.neural.layers.attention import attend, attention_weights
+from chainrule.neural.layers.masks import causal_mask
 from chainrule.neural.layers.positions import ALiBi
 from chainrule.protocol import END
 

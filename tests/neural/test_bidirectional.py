@@ -21,6 +21,10 @@ MASKED = {
     "Transformer of documents": MaskedConfig(**SMALL, heads=2),
     "Transformer of a stream": MaskedConfig(**SMALL, heads=2, memory="stream"),
     "Transformer, ALiBi in a window": MaskedConfig(**SMALL, heads=2, positions="alibi", window=3, memory="stream"),
+    "Transformer, scored by distances, too": MaskedConfig(
+        **SMALL, heads=2, positions="none", distance_buckets=4, distance_limit=6
+    ),
+    "Transformer, one block for two": MaskedConfig(**SMALL, heads=2, block_groups=1),
     "Transformer, relative": MaskedConfig(**SMALL, heads=2, positions="relative"),
     "LSTM of documents": MaskedRecurrentConfig(**SMALL, embedding_width=6, residual=True),
     "GRU of a stream, tied": MaskedRecurrentConfig(**SMALL, cell="gru", tied=True, memory="stream"),

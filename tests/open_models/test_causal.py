@@ -139,7 +139,7 @@ def test_angles_change_for_all_tokens_once_a_text_is_longer(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("prefix", ["model.language_model.", "language_model.model."])
-@pytest.mark.parametrize(("name", "outer"), [("gemma3", "gemma3"), ("qwen3_5", "qwen3_5")])
+@pytest.mark.parametrize(("name", "outer"), [("gemma3", "gemma3"), ("gemma4", "gemma4"), ("qwen3_5", "qwen3_5")])
 def test_of_a_model_that_reads_pictures_the_text_model_is_opened(
     name: str, outer: str, prefix: str, tmp_path: Path
 ) -> None:

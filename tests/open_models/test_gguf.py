@@ -12,6 +12,7 @@ import gguf
 import numpy as np
 import pytest
 import torch
+from safetensors.numpy import load_file
 from tiny_files import write_gguf
 from tiny_models import CAUSAL, TEXTS, byte_level, shaken, tiny
 from tokenizers import Tokenizer
@@ -35,6 +36,8 @@ def test_every_type_of_block_is_what_the_package_gguf_has(number: int) -> None:
         blocks = random.normal(size=40).astype("<f4").view(np.uint8).reshape(40, 4)[:, 4 - kind.bytes :].copy()
         if kind.name == "F16":
             blocks = random.normal(size=40).astype("<f2").view(np.uint8).reshape(40, 2)
+    elif kind.name == "MXFP4":  # the exponent of a power of two
+        blocks[:, 0] = random.integers(100, 150, 40)
     else:  # scales that are numbers
         halves = {"Q6_K": [208]}.get(kind.name, [0, 2] if kind.name in ("Q4_1", "Q5_1", "Q4_K", "Q5_K") else [0])
         for begin in halves:
@@ -57,7 +60,9 @@ IN_GGUF = [
     ),
     *("smollm3", "phi", "phi3", "phi3, longrope", "olmo", "olmo2", "olmo3", "exaone4", "granite", "starcoder2"),
     *("stablelm", "stablelm, parallel", "cohere", "cohere2", "glm4", "ernie4_5", "mixtral", "qwen3_moe"),
-    *("lfm2, unadjusted", "mamba"),
+    *("lfm2, unadjusted", "mamba", "mamba2", "qwen3_5", "gpt_oss", "gpt_oss, without attention's biases"),
+    *("gpt2", "gpt_neox", "gpt_neox, one after the other", "bloom"),
+    *("falcon", "falcon, new"),
 ]
 
 
@@ -75,6 +80,19 @@ def test_a_model_in_gguf_gives_what_transformers_gives(name: str, tmp_path: Path
     logits[:, 1] = -torch.inf
     expected = logits.log_softmax(-1)[torch.arange(len(ids)), ids].numpy()
     np.testing.assert_allclose(ours.language_model.score([encoded], end=False)[0], expected, atol=tolerance, rtol=0)
+
+
+@pytest.mark.parametrize("name", IN_GGUF)
+def test_a_file_becomes_the_folder_that_it_was_made_of(name: str, tmp_path: Path) -> None:
+    theirs = shaken(CAUSAL[name])
+    theirs.save_pretrained(tmp_path / "theirs")
+    chainrule.convert(write_gguf(tmp_path / "tiny.gguf", theirs, byte_level()), tmp_path / "hf", to="hugging-face")
+    came, went = (load_file(tmp_path / folder / "model.safetensors") for folder in ("theirs", "hf"))
+    assert came.keys() == went.keys()
+    for tensor, array in came.items():  # but for 1 + w and exp of a log
+        np.testing.assert_allclose(went[tensor], array, rtol=1e-5, atol=2e-7, err_msg=tensor)
+    model, same = chainrule.load(tmp_path / "hf"), chainrule.load(tmp_path / "tiny.gguf")
+    np.testing.assert_allclose(model.score(TEXTS), same.score(TEXTS), rtol=1e-5)
 
 
 def test_angles_divided_as_in_llama_3_are_its_rule(tmp_path: Path) -> None:

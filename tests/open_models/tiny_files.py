@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import gguf
 import numpy as np
-from safetensors.numpy import load_file
-from tiny_models import CAUSAL, shaken
+import torch
+from safetensors.numpy import load_file, save_file
+from tiny_models import CAUSAL, save, shaken, tiny
+from transformers.integrations.mxfp4 import convert_moe_packed_tensors
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 # Where llama.cpp's converter puts the halves of heads that rotate together beside each other.
 _PAIRED = ("llama", "smollm3", "granite", "olmo")
 _KINDS = {"gemma3_text": "gemma3", "phi": "phi2", "cohere": "command-r", "olmo3": "olmo2", "mixtral": "llama"}
-_KINDS |= {"qwen3_moe": "qwen3moe"}
+_KINDS |= {"qwen3_moe": "qwen3moe", "gpt_neox": "gptneox", "gpt_oss": "gpt-oss", "qwen3_5_text": "qwen35"}
 # Fields of a configuration -> the writer's methods, where the file says them.
 _FIELDS = {
     "num_hidden_layers": "add_block_count",
@@ -47,6 +49,13 @@ _FIELDS = {
     "num_local_experts": "add_expert_count",
     "use_parallel_residual": "add_parallel_residual",
     "layer_types": "add_sliding_window_pattern",
+    "layer_norm_epsilon": "add_layer_norm_eps",
+    "seq_length": "add_context_length",
+    "linear_conv_kernel_dim": "add_ssm_conv_kernel",
+    "linear_key_head_dim": "add_ssm_state_size",
+    "linear_num_key_heads": "add_ssm_group_count",
+    "linear_num_value_heads": "add_ssm_time_step_rank",
+    "full_attention_interval": "add_full_attention_interval",
 }
 
 
@@ -94,13 +103,72 @@ def _own_names(names: gguf.TensorNameMap, weights: dict[str, np.ndarray]) -> dic
     experts: dict[str, list[np.ndarray]] = {}
     for name, array in weights.items():
         stem, _, rest = name.partition(".experts.")
-        if rest:
+        if rest[:1].isdigit():
             experts.setdefault(f"{stem}.experts.{rest.split('.', 1)[1]}", []).append(array)
         else:
             renamed[names.get_name(name, (".weight", ".bias"))] = array  # with the same ending, if it has one
     for name, arrays in experts.items():
         renamed[names.get_name(name, (".weight",))] = np.stack(arrays)
     return renamed
+
+
+def converted(config: Any, weights: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The weights as llama.cpp's converter changes them, before it renames them."""
+    changed: dict[str, np.ndarray] = {}
+    for name, array in weights.items():
+        if config.model_type == "gpt2" and name.endswith(("c_attn.weight", "c_proj.weight", "c_fc.weight")):
+            changed[name] = array.T
+        elif name.endswith(("query_key_value.weight", "query_key_value.bias")):
+            heads, groups = config.num_attention_heads, _groups_of_heads(config)
+            rows = array.reshape(groups, heads // groups + 2, config.hidden_size // heads, *array.shape[1:])
+            parts = rows[:, :-2], rows[:, -2], rows[:, -1]
+            joined = np.concatenate([part.reshape(-1, *array.shape[1:]) for part in parts])
+            changed[name.removeprefix("transformer.") if config.model_type == "bloom" else name] = joined
+        elif "mlp.experts.gate_up_proj" in name and config.model_type == "gpt_oss":
+            stem, ending = name.removesuffix("gate_up_proj").removesuffix("gate_up_proj_bias"), "weight"
+            if name.endswith("_bias"):
+                ending = "bias"
+            else:
+                array = array.swapaxes(1, 2)
+            changed |= {f"{stem}gate_proj.{ending}": array[:, ::2], f"{stem}up_proj.{ending}": array[:, 1::2]}
+        elif name.endswith("mlp.experts.down_proj"):
+            changed[f"{name}.weight"] = array.swapaxes(1, 2)
+        elif name.endswith("mlp.experts.down_proj_bias"):
+            changed[name.replace("_bias", ".bias")] = array
+        elif name.endswith("sinks"):
+            changed[f"{name}.weight"] = array
+        elif "linear_attn." in name:
+            changed |= _with_values_in_turn(config, name, array)
+        elif config.model_type == "mamba2" and name.endswith("mixer.norm.weight"):
+            changed[name] = array.reshape(config.n_groups, -1)
+        else:
+            name = name.removeprefix("transformer.") if config.model_type == "bloom" else name
+            changed[name.replace(".dt_bias", ".dt_proj.bias")] = array
+    return changed
+
+
+def _groups_of_heads(config: Any) -> int:
+    """Heads of keys and values."""
+    if config.model_type != "falcon":
+        return int(config.num_attention_heads)
+    return int(config.num_kv_heads) if config.new_decoder_architecture or not config.multi_query else 1
+
+
+def _with_values_in_turn(config: Any, name: str, array: np.ndarray) -> dict[str, np.ndarray]:
+    """Qwen 3.5's heads of values, k0 v0, k0 v1, k1 v0, k1 v1, as k0 v0, k1 v0, k0 v1, k1 v1."""
+    keys, values = config.linear_num_key_heads, config.linear_num_value_heads
+    order = [key * (values // keys) + turn for turn in range(values // keys) for key in range(keys)]
+    kind = name.rpartition("linear_attn.")[2].removesuffix(".weight")
+    width = {"in_proj_a": 1, "in_proj_b": 1, "A_log": 1, "dt_bias": 1}.get(kind, config.linear_value_head_dim)
+    places = np.concatenate([np.arange(head * width, (head + 1) * width) for head in order])
+    before = 2 * keys * config.linear_key_head_dim
+    if kind in ("in_proj_qkv", "conv1d"):
+        array = np.concatenate([array[:before], array[before:][places]])
+    elif kind == "out_proj":
+        array = array[:, places]
+    elif kind != "norm":
+        array = array[places]
+    return {name.replace(".dt_bias", ".dt_proj.bias"): array}
 
 
 def write_gguf(path: Path, model: Any, tokenizer: Tokenizer, **changes: Any) -> Path:
@@ -115,15 +183,29 @@ def write_gguf(path: Path, model: Any, tokenizer: Tokenizer, **changes: Any) -> 
         if field == "layer_types" and value is not None:
             windows = getattr(config, "sliding_window", None)
             value = [kind == "sliding_attention" for kind in value] if windows else None
-        if value is not None:
+        if config.model_type.startswith("mamba") and field == "layer_norm_epsilon":
+            continue
+        if config.model_type == "falcon" and field in ("num_key_value_heads", "layer_types"):
+            continue
+        if value is not None and not (config.model_type == "qwen3_5_text" and field == "layer_types"):
             getattr(writer, method)(value)
-    if config.model_type == "mamba":
-        for method, value in {"inner_size": 32, "state_size": 6, "conv_kernel": 4, "time_step_rank": 1}.items():
+    if config.model_type in ("mamba", "mamba2"):
+        rank = {"mamba": 1, "mamba2": getattr(config, "num_heads", 0)}[config.model_type]
+        for method, value in {"inner_size": 32, "state_size": 6, "conv_kernel": 4, "time_step_rank": rank}.items():
             getattr(writer, f"add_ssm_{method}")(value)
+        if config.model_type == "mamba2":
+            writer.add_ssm_group_count(config.n_groups)
         writer.add_head_count(0)
         writer.add_layer_norm_rms_eps(config.layer_norm_epsilon)
-    else:
+    elif config.model_type not in ("gpt2", "falcon", "bloom"):
         _add_positions(writer, config)
+    else:
+        writer.add_feed_forward_length(getattr(config, "ffn_hidden_size", 4 * config.hidden_size))
+    if config.model_type == "falcon":
+        writer.add_head_count_kv(_groups_of_heads(config))
+    if config.model_type == "qwen3_5_text":
+        writer.add_ssm_inner_size(config.linear_num_value_heads * config.linear_value_head_dim)
+        writer.add_rope_dimension_sections([1, 0, 0, 0])
     names = tokenizer.get_vocab()
     pieces = sorted(names, key=names.__getitem__)
     pieces += [f"<unused{number}>" for number in range(len(pieces), config.vocab_size)]
@@ -145,17 +227,20 @@ def write_gguf(path: Path, model: Any, tokenizer: Tokenizer, **changes: Any) -> 
         weights = load_file(f"{folder}/model.safetensors")
     numbers = {number for number, name in gguf.MODEL_ARCH_NAMES.items() if name == architecture}
     names = gguf.get_tensor_name_map(numbers.pop(), config.num_hidden_layers)
-    for name, array in _own_names(names, weights).items():
+    for name, array in _own_names(names, converted(config, weights)).items():
         of_heads = {"attn_q": "num_attention_heads", "attn_k": "num_key_value_heads"}.get(name.split(".")[-2])
         if of_heads is not None and architecture in _PAIRED:
             heads = getattr(config, of_heads)
             array = array.reshape(heads, 2, -1, *array.shape[1:]).swapaxes(1, 2).reshape(array.shape)
-        if architecture.startswith("gemma") and name.endswith("norm.weight"):
+        is_above_one = architecture.startswith("gemma") or (architecture == "qwen35" and "ssm_norm" not in name)
+        if is_above_one and name.endswith("norm.weight"):
             array = array + np.float32(1)
         if name.endswith(("conv.weight", "conv1d.weight")):
             array = array.squeeze(1)
         if name.endswith("ssm_a"):
             array = -np.exp(array)
+        if architecture == "mamba2" and name.endswith(("ssm_a", "ssm_d")):
+            array = array[:, None]
         half = name.startswith("blk") and array.ndim == 2 and changes.get("half")
         writer.add_tensor(name, np.ascontiguousarray(array).astype(np.float16 if half else np.float32))
     writer.write_header_to_file()
@@ -163,6 +248,33 @@ def write_gguf(path: Path, model: Any, tokenizer: Tokenizer, **changes: Any) -> 
     writer.write_tensors_to_file()
     writer.close()
     return path
+
+
+def packed(shape: tuple[int, ...], seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Random blocks and scales of MXFP4, (experts, rows, blocks), small enough that none is infinite."""
+    random = np.random.default_rng(seed)
+    return random.integers(0, 256, (*shape, 16), np.uint8), random.integers(115, 130, shape, np.uint8)
+
+
+def save_mxfp4(quantised: Path, plain: Path) -> Path:
+    """A tiny gpt-oss with weights in MXFP4, and the same one with the weights that transformers unpacks."""
+    size = {"hidden_size": 32, "intermediate_size": 32, "num_local_experts": 2, "num_experts_per_tok": 1, "head_dim": 8}
+    save(shaken(lambda: tiny("gpt_oss", **size)), plain)
+    tensors: dict[str, Any] = load_file(plain / "model.safetensors")
+    for seed, name in enumerate([name for name in tensors if name.endswith(("gate_up_proj", "down_proj"))]):
+        experts, _, rows = tensors[name].shape
+        tensors[f"{name}_blocks"], tensors[f"{name}_scales"] = packed((experts, rows, 1), seed)
+        both = (torch.from_numpy(tensors[f"{name}_{part}"]) for part in ("blocks", "scales"))
+        tensors[name] = convert_moe_packed_tensors(*both, dtype=torch.float32).contiguous().numpy()
+    quantised.mkdir()
+    (quantised / "tokenizer.json").write_bytes((plain / "tokenizer.json").read_bytes())
+    config = json.loads((plain / "config.json").read_text())
+    kind = {"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn", "lm_head"]}
+    (quantised / "config.json").write_text(json.dumps({**config, "quantization_config": kind}))
+    halves = {name.rpartition("_")[0] for name in tensors if name.endswith("_blocks")}
+    save_file({n: t for n, t in tensors.items() if n not in halves}, quantised / "model.safetensors")
+    save_file({n: t for n, t in tensors.items() if not n.endswith(("_blocks", "_scales"))}, plain / "model.safetensors")
+    return quantised
 
 
 def llama_of_512() -> Any:

@@ -135,6 +135,25 @@ def _mamba(**changes: Any) -> Any:
     return AutoModelForCausalLM.from_config(config)
 
 
+def _gemma4(**changes: Any) -> Any:
+    """Two periods, of which the last blocks share keys; its numbers for blocks are buffers, which are shaken here."""
+    size = {"head_dim": 8, "global_head_dim": 12, "hidden_size_per_layer_input": 6, "vocab_size_per_layer_input": ROWS}
+    model = tiny("gemma4_text", **{**_TWO_PERIODS, **size, **changes})
+    for layer in model.model.layers:
+        layer.layer_scalar.uniform_(0.5, 1.5)
+    return model
+
+
+def _gpt_oss(**changes: Any) -> Any:
+    """Some of its gates are beyond the clamp."""
+    rope = {**_YARN, "truncate": False}
+    size = {"num_hidden_layers": 4, "sliding_window": 5, "head_dim": 8, "rope_parameters": rope}
+    model = tiny("gpt_oss", **{**size, **_EXPERTS, "head_dim": 8, **changes})
+    for layer in model.model.layers:
+        torch.nn.init.normal_(layer.mlp.experts.gate_up_proj, std=2.0)
+    return model
+
+
 def _gpt_like(model_type: str, **changes: Any) -> Any:
     """As `tiny`, with the names of sizes that GPT-2 has."""
     config = AutoConfig.for_model(
@@ -209,6 +228,17 @@ CAUSAL: dict[str, Callable[[], Any]] = {
         },
         **_TWO_PERIODS,
     ),
+    "gemma4": lambda: _gemma4(num_kv_shared_layers=2, final_logit_softcapping=3.0),
+    "gemma4, wide": lambda: _gemma4(
+        num_kv_shared_layers=3, use_double_wide_mlp=True, tie_word_embeddings=False, intermediate_size=12
+    ),
+    "gemma4, keys as values, without vectors for blocks": lambda: _gemma4(
+        attention_k_eq_v=True,
+        num_global_key_value_heads=1,
+        hidden_size_per_layer_input=0,
+        head_dim=4,
+        global_head_dim=8,
+    ),
     "smollm3": lambda: tiny("smollm3", num_hidden_layers=8, tie_word_embeddings=True),
     "phi": lambda: tiny("phi"),
     "phi3": lambda: tiny("phi3", sliding_window=5, rope_parameters={"rope_theta": 50.0, "partial_rotary_factor": 0.5}),
@@ -258,6 +288,8 @@ CAUSAL: dict[str, Callable[[], Any]] = {
         linear_value_head_dim=5,
     ),
     "mixtral": lambda: tiny("mixtral", sliding_window=5, **_EXPERTS),
+    "gpt_oss": lambda: _gpt_oss(),
+    "gpt_oss, without attention's biases": lambda: _gpt_oss(attention_bias=False, tie_word_embeddings=True),
     "qwen3_moe": lambda: tiny("qwen3_moe", moe_intermediate_size=8, norm_topk_prob=True, **_EXPERTS),
 }
 
@@ -286,6 +318,15 @@ def _masked(model_type: str, **changes: Any) -> Any:
 _CASED: dict[str, Any] = {"vocab_size": ROWS, "pad_token_id": 1}  # and the ids of markers as RoBERTa has them
 _PIECES: dict[str, Any] = {"vocab_size": 60, "pad_token_id": 0, "cls_token_id": 2, "sep_token_id": 3}
 
+_DISTANCES: dict[str, Any] = {
+    "relative_attention": True,
+    "pos_att_type": ["p2c", "c2p"],
+    "share_att_key": True,
+    "norm_rel_ebd": "layer_norm",
+    "position_biased_input": False,
+    "position_buckets": 8,
+}
+
 MASKED: dict[str, Callable[[], Any]] = {
     "bert": _bert,
     "bert with gelu by tanh": lambda: _bert(hidden_act="gelu_new", layer_norm_eps=0.01, type_vocab_size=3),
@@ -296,6 +337,14 @@ MASKED: dict[str, Callable[[], Any]] = {
     "mpnet": lambda: _masked("mpnet", **_CASED),
     "electra": lambda: _masked("electra", vocab_size=60, pad_token_id=0, embedding_size=12),
     "electra, one width": lambda: _masked("electra", vocab_size=60, pad_token_id=0, embedding_size=16),
+    "albert": lambda: _masked("albert", **_PIECES, embedding_size=12),
+    "albert, two groups": lambda: _masked(
+        "albert", **_PIECES, embedding_size=12, num_hidden_layers=4, num_hidden_groups=2, type_vocab_size=1
+    ),
+    "deberta-v2": lambda: _masked("deberta-v2", **_PIECES, **_DISTANCES),
+    "deberta-v2, with a head of its own": lambda: _masked(
+        "deberta-v2", **_PIECES, **_DISTANCES, legacy=False, type_vocab_size=2, max_relative_positions=12
+    ),
     "modernbert": lambda: _masked("modernbert", **_PIECES, num_hidden_layers=4, local_attention=4),
 }
 

@@ -64,3 +64,19 @@ def test_a_channel_may_stand_without_its_name() -> None:
         chainrule.corrector(model, "ocr", channels="ocr")  # type: ignore[call-arg]
     with pytest.raises(TypeError):
         chainrule.correct(TEXT, model, "ocr")  # type: ignore[call-arg, arg-type]
+
+
+def test_the_class_of_the_config_is_that_of_the_model() -> None:
+    assert_type(chainrule.train(TEXT), CausalModel)
+    assert_type(chainrule.train(source=TEXT, config=chainrule.NGramConfig(order=2), markers="skip"), CausalModel)
+    with pytest.raises(TypeError, match=r"train\(\) has no option 'marker'"):
+        chainrule.train(TEXT, marker="skip")  # type: ignore[call-overload]
+
+
+def kinds_that_are_trained(training: chainrule.TrainingConfig) -> None:
+    """Checked by mypy alone: training takes a while."""
+    assert_type(chainrule.train(TEXT, chainrule.TransformerConfig(), training=training, folder="lm/"), CausalNetwork)
+    assert_type(chainrule.train(TEXT, chainrule.MaskedConfig(), training=training), MaskedModel)
+    assert_type(chainrule.train(TEXT, chainrule.BidirectionalConfig()), MaskedModel)
+    chainrule.train(TEXT, chainrule.TransformerConfig(), training=3)  # type: ignore[call-overload]
+    assert_type(chainrule.adapt("lm/", TEXT, training=training), Model)

@@ -22,9 +22,10 @@ from chainrule.api.seq2seq.caption_model import CaptionModel, captions_pictures,
 from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel, is_seq2seq, load_pairs
 from chainrule.api.vectors.word_vectors import is_vectors_folder, load_vectors
 from chainrule.base.arguments import as_path, check_least
-from chainrule.errors import ModelFormatError, SettingError, prefix_errors
+from chainrule.errors import ChainruleError, ModelFormatError, SettingError, prefix_errors
 from chainrule.families.table import FAMILIES
 from chainrule.ngram.config import SHARDS
+from chainrule.open_models.contents import contents_of
 from chainrule.protocol import UNKNOWN
 from chainrule.storage.config_json import read_config
 from chainrule.storage.hugging_face import is_hugging_face, open_folder
@@ -173,7 +174,7 @@ def info(
     """What is known of a model, of any family: its size, settings, data, training and validation.
 
     model: a model, or the path of one: a folder, an ARPA file, a binary of KenLM's, or a .bin file of fastText. Raises
-    ModelFormatError.
+    ModelFormatError, whose `contents` say what is in a Hugging Face folder or a GGUF file that cannot be opened.
 
     good:  print(chainrule.info("lm/"))
     """
@@ -182,7 +183,11 @@ def info(
         path = as_path(model)
         if is_vectors_folder(path) or is_fasttext(path):
             return info_of_vectors(load_vectors(path))
-        model = load(path, progress=callback(progress))
+        try:
+            model = load(path, progress=callback(progress))
+        except ChainruleError as error:
+            error.contents = contents_of(path)
+            raise
         size = path.stat().st_size if path.is_file() else _bytes_of(path)
     if isinstance(model, CaptionModel):
         return info_of_captioner(model.tokenizer, model.record, size=size)
@@ -257,7 +262,7 @@ def verify_distribution(
     texts = list(islice((text for block in blocks for text in block.documents()), _TEXTS))
     if not isinstance(model, Model):
         if source is None:
-            raise SettingError("a server needs a text, after whose beginnings it is asked; give one")
+            raise SettingError("a server draws no text to be checked on; give source, a text")
         return check_server(model, texts, contexts=contexts, seed=seed, progress=callback(progress))
     causal = check_kind(model, CausalModel)
     if source is None:

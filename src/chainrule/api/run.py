@@ -1,7 +1,7 @@
-"""What every training from Python shares: the options of its run, the header of its record, and its file of ids.
+"""What every training from Python shares: its run, the header of its record, and its file of ids.
 
-A run is given as a TrainingRun, or as its fields in separate arguments. The record begins with family, settings, time,
-versions and command. The ids of a text go to a file if the text may be larger than memory.
+A run is given as a TrainingRun, or as its fields in separate arguments (`RunOptions`). The record begins with family,
+settings, time, versions and command. The ids of a text go to a file if the text may be larger than memory.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import tempfile
 import time
 from contextlib import contextmanager
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,43 +31,30 @@ from chainrule.training.config import TrainingRun
 from chainrule.training.reports import ignore
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterator
     from pathlib import Path
 
     from _typeshed import DataclassInstance
 
+    from chainrule.api.config import RunOptions
     from chainrule.base.progress import Progress
     from chainrule.text.corpus.corpus import Source
-    from chainrule.training.reports import OnReport
 
 
-class RunOptions(TypedDict, total=False):
-    """The fields of a TrainingRun; see there."""
-
-    folder: str | os.PathLike[str] | None
-    resume: bool
-    overwrite: bool
-    on_report: OnReport | None
-
-
-RUN_OPTIONS = frozenset(RunOptions.__annotations__)
-
-
-def training_run(run: TrainingRun | None, options: RunOptions, progress: Progress) -> TrainingRun:
+def training_run(options: RunOptions, progress: Progress) -> TrainingRun:
     """The run given, or one made from the options. Without on_report, `progress` shows reports. Raises SettingError.
 
     Its minutes begin now or, where a command calls, when that began.
     """
-    if run is not None and options:
-        raise SettingError(f"run is given, so {' and '.join(options)} cannot be; set its fields instead")
+    run = options.run
+    if run is not None and (given := options.given_for_run):
+        raise SettingError(f"run is given, so {' and '.join(given)} cannot be; set its fields instead")
     if run is None:
-        folder = options.get("folder")
         run = TrainingRun(
-            folder=None if folder is None else as_path(folder, "folder"),
-            resume=options.get("resume", False),
-            overwrite=options.get("overwrite", False),
-            on_report=options.get("on_report") or ignore,
+            folder=None if options.folder is None else as_path(options.folder, "folder"),
+            resume=options.resume,
+            overwrite=options.overwrite,
+            on_report=options.on_report or ignore,
         )
     if run.resume and run.overwrite:
         raise SettingError("resume and overwrite are both given; resume to continue the run, overwrite to start again")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 import sys
 import types
 from dataclasses import MISSING, Field, dataclass, fields
@@ -24,7 +25,7 @@ from typing import (
     overload,
 )
 
-from chainrule.errors import ModelFormatError, SettingError
+from chainrule.errors import ModelFormatError, SettingError, WrongTypeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -94,7 +95,7 @@ class Options:
     """Fields that are `option`s; their types and bounds are checked when they are made. A list becomes a tuple, a
     number of NumPy one of Python.
 
-    Raises SettingError.
+    Raises SettingError, of which a wrong type is a WrongTypeError.
     """
 
     def __post_init__(self) -> None:
@@ -128,10 +129,11 @@ class _Takes(Protocol[P, Opts]):
     def __call__(self, function: Callable[[A, B, C, Opts], R]) -> Callable[Concatenate[A, B, C, P], R]: ...
 
 
-def takes(options: Callable[P, Opts], *positional: str) -> _Takes[P, Opts]:
+def takes(options: Callable[P, Opts]) -> _Takes[P, Opts]:
     """A decorator: the keywords of a function are the fields of a class of `Options`, its last parameter.
 
-    positional: fields that may also stand, in this order, after the other arguments, without their names.
+    Fields before `KW_ONLY` may also stand without their names, after the other arguments. Overloads may take
+    subclasses, whose fields have narrower types.
 
     good:  @takes(CorrectOptions)
            def correct(source: Source, model: Model, options: CorrectOptions) -> Iterator[Corrected]: ...
@@ -141,31 +143,34 @@ def takes(options: Callable[P, Opts], *positional: str) -> _Takes[P, Opts]:
     def decorate(function: Callable[..., R]) -> Callable[..., R]:
         *leading, last = signature(function).parameters.values()
         names = [parameter.name for parameter in leading]
-        of_options = dict(signature(options).parameters)
-        first = [of_options.pop(name).replace(kind=Parameter.POSITIONAL_OR_KEYWORD) for name in positional]
+        of_options = signature(options).parameters
+        positional = [name for name, own in of_options.items() if own.kind is Parameter.POSITIONAL_OR_KEYWORD]
+        needed = [name for name, own in of_options.items() if own.default is Parameter.empty]
+        name = function.__name__
 
         @wraps(function)
         def with_options(*arguments: Any, **keywords: Any) -> R:
             own, more = arguments[: len(names)], arguments[len(names) :]
             if len(more) > len(positional):
                 most = len(names) + len(positional)
-                raise TypeError(
-                    f"{function.__name__}() takes {most} arguments without names; {len(arguments)} were given"
-                )
-            for name, value in zip(positional, more, strict=False):
-                if name in keywords:
-                    raise TypeError(f"{function.__name__}() got {name} twice, with and without its name")
-                keywords[name] = value
-            named = {name: keywords.pop(name) for name in names if name in keywords}
-            for name in keywords:
-                if name not in positional and name not in of_options:
-                    raise TypeError(f"{function.__name__}() has no option {name!r}; it has {', '.join(of_options)}")
+                raise TypeError(f"{name}() takes {most} arguments without names; {len(arguments)} were given")
+            for field, value in zip(positional, more, strict=False):
+                if field in keywords:
+                    raise TypeError(f"{name}() got {field} twice, with and without its name")
+                keywords[field] = value
+            named = {field: keywords.pop(field) for field in names if field in keywords}
+            for field in keywords:
+                if field not in of_options:
+                    raise TypeError(f"{name}() has no option {field!r}; it has {', '.join(of_options)}")
+            for field in needed:
+                if field not in keywords:
+                    raise TypeError(f"{name}() needs {field}; none was given")
             made: Any = options(**keywords)  # type: ignore[call-arg]  # the class says which
             object.__setattr__(made, "_named", tuple(keywords))
             return function(*own, **named, **{last.name: made})
 
         with_options.__signature__ = signature(function).replace(  # type: ignore[attr-defined]
-            parameters=[*leading, *first, *of_options.values()]
+            parameters=[*leading, *of_options.values()]
         )
         return with_options
 
@@ -217,16 +222,31 @@ def check_settings(config: DataclassInstance) -> None:
     """Raises SettingError if the value of a field has the wrong type or is out of bounds."""
     hints = hints_of(type(config))
     for field in fields(config):
+        if "help" not in field.metadata:  # not an option
+            continue
         value = getattr(config, field.name)
         if isinstance(value, float) and not math.isfinite(value):
             bounds = "" if field.metadata["least"] is field.metadata["above"] is None else ", "
             bounds += describe_bounds(field.metadata) if bounds else ""
             raise SettingError(f"{field.name} is {value}; expected a finite number{bounds}")
         if not _has_type(value, hints[field.name]):
-            raise SettingError(f"{field.name} is {value!r}; expected {_describe_type(hints[field.name])}")
+            raise WrongTypeError(f"{field.name} is {value!r}; expected {_expected(hints[field.name], field.metadata)}")
         for item in value if isinstance(value, tuple) else [value]:
             if isinstance(item, int | float) and not isinstance(item, bool) and not _is_within(item, field.metadata):
                 raise SettingError(f"{field.name} is {item}; expected {describe_bounds(field.metadata)}")
+
+
+def _expected(hint: Any, bounds: Mapping[str, Any]) -> str:
+    """The type of an option and its bounds, in words."""
+    if bounds["least"] is bounds["above"] is None:
+        return _describe_type(hint)
+    kinds = [kind for kind in get_args(hint) if kind is not type(None)] if _is_union(hint) else [hint]
+    what = f"{' or '.join(map(_describe_type, kinds))}, {describe_bounds(bounds)}"
+    return what if type(None) not in get_args(hint) else f"{what}, or nothing"
+
+
+def _is_union(hint: Any) -> bool:
+    return get_origin(hint) in (Union, types.UnionType)
 
 
 def _is_within(number: float, bounds: Mapping[str, Any]) -> bool:
@@ -277,13 +297,15 @@ def _has_type(value: object, hint: Any) -> bool:
         return True
     if origin is Literal:
         return isinstance(value, str) and value in get_args(hint)
-    if origin in (Union, types.UnionType):
+    if _is_union(hint):
         return any(_has_type(value, option) for option in get_args(hint))
     if origin is tuple:
         if not isinstance(value, tuple):
             return False
         kinds = get_args(hint) if Ellipsis not in get_args(hint) else get_args(hint)[:1] * len(value)
         return len(value) == len(kinds) and all(map(_has_type, value, kinds))
+    if origin is os.PathLike:
+        return isinstance(value, os.PathLike)
     if hint is float:
         return type(value) in (int, float) and math.isfinite(float(value))  # type: ignore[arg-type]
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
@@ -299,10 +321,12 @@ def _describe_type(hint: Any) -> str:
     if origin is Literal:
         *others, last = get_args(hint)
         return f"{', '.join(others)} or {last}" if others else str(last)
-    if origin in (Union, types.UnionType):
+    if _is_union(hint):
         return " or ".join(_describe_type(each) for each in get_args(hint))
     if origin is tuple:
         inner = get_args(hint)[0]
         return f"a tuple of {_PLURALS.get(inner) or _describe_type(inner)}"
+    if origin is os.PathLike:
+        return "a path"
     names = {int: "a whole number", float: "a number", bool: "True or False", str: "a string", type(None): "nothing"}
     return names.get(hint, f"a {hint.__name__}")

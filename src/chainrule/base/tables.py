@@ -50,6 +50,12 @@ def printable_lines(text: str) -> str:
     return "\n".join(map(printable, text.split("\n")))
 
 
+def text_of_rows(rows: Sequence[tuple[str, str]]) -> str:
+    """Names and values, a line each, the values below one another."""
+    width = max((len(name) for name, _ in rows), default=0)
+    return "\n".join(f"{name:<{width}}  {printable(value)}" for name, value in rows)
+
+
 def bars(labels: Sequence[str], counts: Sequence[int], dark: Sequence[bool], width: int = 50) -> str:
     """A line with a bar for each count; some bars are dark."""
     most = max(max(counts, default=0), 1)

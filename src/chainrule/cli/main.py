@@ -80,10 +80,11 @@ def run(arguments: list[str], start_seconds: float = 0.0) -> int:
         _load(verb)
         command, bound, _ = app.parse_args(arguments, exit_on_error=False, print_error=False)
         if verb is not app:
-            from chainrule.cli.shared.wrong_usage import check_needs, check_no_option_is_text
+            from chainrule.cli.shared.wrong_usage import check_needs, check_no_option_is_text, check_values
 
             check_no_option_is_text(bound, verb, arguments)
             if command.__module__.startswith("chainrule."):  # not where it shows its help
+                check_values(command, arguments)
                 check_needs(bound, command)
         command(*bound.args, **bound.kwargs)
         sys.stdout.flush()

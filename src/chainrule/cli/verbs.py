@@ -83,7 +83,7 @@ VERBS = {
         "measure.harness:harness",
         "Run lm-evaluation-harness, with its tasks and options, on any of our models.",
     ),
-    "verify": ("files.convert:verify", "Verify the checksums of a model folder, or that probabilities are some."),
+    "verify": ("files.convert:verify", "Verify the checksums of a model folder, or that probabilities sum to one."),
 }
 INSTALL = ("main:install", "Install completion for your shell.")
 

@@ -53,7 +53,7 @@ def compare(
     return compare_models(_named(models, progress), source_of(source), progress)
 
 
-@takes(FamiliesOptions, "source", "heldout")
+@takes(FamiliesOptions)
 def compare_families(options: FamiliesOptions) -> Comparison:
     """Trains models of all families on one text, from uniform to a mixture of the best, and measures them on another.
 
@@ -73,7 +73,7 @@ def compare_families(options: FamiliesOptions) -> Comparison:
         )
 
 
-@takes(SmoothingsOptions, "source", "heldout")
+@takes(SmoothingsOptions)
 def compare_smoothings(options: SmoothingsOptions) -> SmoothingTable:
     """N-gram models of every smoothing at every order, trained on one text and measured on another.
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
-from chainrule.base.options import Options, option
+from chainrule.api.config import CheckpointOptions, TokenOptions
+from chainrule.base.options import Options, changed, option
 from chainrule.ngram.config import SMOOTHINGS
 
 if TYPE_CHECKING:
@@ -34,9 +35,9 @@ class ComparisonOptions(Options):
     heldout: Source | Paths | None = None
     _: KW_ONLY
     order: int = option(5, "the highest n-gram order")
-    tokenizer: TokenizerConfig | str = option("word", "the tokenizer of all models", flag=None)
-    markers: Markers = option("error", "what to do about a literal <s>, </s> or <unk> in the text", flag=None)
-    progress: ProgressOption = option(None, "whether progress is shown, or a callback", flag=None)
+    tokenizer: TokenizerConfig | str = changed(TokenOptions, "tokenizer")
+    markers: Markers = changed(TokenOptions, "markers", flag=None)
+    progress: ProgressOption = changed(CheckpointOptions, "progress")
 
 
 @dataclass(frozen=True)
@@ -88,5 +89,5 @@ class LabelsOptions(Options):
     )
     unit: str | None = option(None, "what is labelled", flag=None)
     training: ClassifierTrainingConfig | None = option(None, "how each network is trained", flag=None)
-    tokenizer: TokenizerConfig | str | None = option(None, "the tokenizer of texts", flag=None)
-    progress: ProgressOption = option(None, "whether progress is shown, or a callback", flag=None)
+    tokenizer: TokenizerConfig | str | None = changed(TokenOptions, "tokenizer", None)
+    progress: ProgressOption = changed(CheckpointOptions, "progress")

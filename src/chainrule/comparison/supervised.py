@@ -99,7 +99,7 @@ class LabelComparison:
         return [{**named_figures(row, _ABOUT), **row.result.as_json()} for row in self.rows]
 
 
-@takes(LabelsOptions, "networks")
+@takes(LabelsOptions)
 def compare_labels(examples: Sequence[Any], test: Sequence[Any], options: LabelsOptions) -> LabelComparison:
     """Trains each network on the same examples and measures it on others.
 
@@ -201,7 +201,7 @@ class PairComparison:
         return [{**_about_pairs(row), **row.measurement.as_json()} for row in self.rows]
 
 
-@takes(MeasureOptions, "beam")
+@takes(MeasureOptions)
 def compare_pairs(
     models: Mapping[str, AnyPairModel] | Iterable[AnyPairModel], pairs: Pairs, options: MeasureOptions
 ) -> PairComparison:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 MAX_SIZE = 4096  # open hypotheses
+MOST_TEXTS = 1_000_000  # of a prompt, all of which are held; other seeds give others
 MAX_ALPHA = 10
 MAX_FORM_BYTES = 1 << 20
 
@@ -190,8 +191,8 @@ class Limits(Options):
     Raises SettingError if they contradict each other.
     """
 
-    max_tokens: int = option(100, "cut a text after this many tokens", least=0)
-    min_tokens: int = option(0, "no text ends before this many tokens", least=0)
+    max_tokens: int = option(100, "cut a text after this many tokens", least=0, served=(0, 2**31 - 1))
+    min_tokens: int = option(0, "no text ends before this many tokens", least=0, served=(0, 2**31 - 1))
     begin: str = option(
         "", "what every text begins with after the prompt; included in scores", hyphens=True, shown=False
     )

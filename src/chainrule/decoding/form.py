@@ -2,7 +2,7 @@
 
 The library llguidance walks the form with each text; at every step it says which tokens may follow. A vocabulary of any
 kind will do: a token stands for the bytes that it adds to a text, which for tokens between spaces depend on the token
-before them, so that these are there twice, with their space and without it.
+before them, so that each of those is listed twice, with its space and without it.
 
 Each step draws from P(token) / m, where m is the mass of the tokens that may follow. So a text s is drawn with
 probability P(s) / (m1 m2 ...), not with P(s) / P(form), which forgets what the steps leave out. But the mean of
@@ -21,6 +21,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from chainrule.decoding.config import FORMS, MAX_FORM_BYTES
+from chainrule.decoding.form_errors import gbnf_refusal, plain, refusal
 from chainrule.errors import SettingError
 from chainrule.protocol import END, UNKNOWN
 
@@ -39,7 +40,6 @@ _HEADER = '%llguidance {"no_forcing": true}\n'  # so that a mask has all tokens 
 _OWN_HEADER = re.compile(r"\s*%llguidance\s*\{[^{}]*\}")
 _OPTIONS, _DEEPEST = "x-guidance", 100
 _WHITE = r"(\n[ \t]{0,40}|[ ]{0,2})"  # in JSON; models that know no better would go on with it
-_LONGEST_REASON = 300  # characters
 _BEFORE = b"a"  # a token before others, to see what they add to it
 
 
@@ -117,18 +117,26 @@ class Form:
     Raises SettingError where the form cannot be enforced, or no token can begin it.
     """
 
-    def __init__(self, grammar: str, tokenizer: Tokenizer, *, name: str, follows_space: bool) -> None:
+    def __init__(
+        self, grammar: str, tokenizer: Tokenizer, *, name: str, follows_space: bool, value: Any = None
+    ) -> None:
         """grammar: as llguidance writes it. name: of the option, for errors. follows_space: whether the text before
-        ends with white space, so that a space at the form's beginning would be one of its own.
+        ends with white space, so that a space at the form's beginning would be one of its own. value: of the option;
+        by default the grammar.
         """
         self._tokens, self.name = _tokens_of(tokenizer), name
         matcher = _llguidance().LLMatcher
-        if said := matcher.validate_grammar(grammar, self._tokens.library):
-            raise SettingError(f"{name} cannot be enforced: {_first_line(said)}")
-        self._matcher = matcher(self._tokens.library, grammar, log_level=0)
+
+        def try_schema(schema: Mapping[str, Any]) -> str:
+            return str(matcher.validate_grammar(_grammar("json_schema", schema), self._tokens.library))
+
+        said = matcher.validate_grammar(grammar, self._tokens.library)
+        if not said:
+            self._matcher = matcher(self._tokens.library, grammar, log_level=0)
+            said = self._matcher.get_error()
+        if said:
+            raise SettingError(refusal(name, grammar if value is None else value, said, try_schema))
         self._glued = self._tokens.separates or not follows_space
-        if error := self._matcher.get_error():
-            raise SettingError(f"{name} cannot be enforced: {_first_line(error)}")
         if not self.begin().mask().any():
             raise SettingError(f"no token of the vocabulary can begin a text that fits {name}; choose another form")
 
@@ -191,15 +199,15 @@ class FormState:
             is_whole = not self._tokens.separates and self._matcher.validate_tokens([token]) == 1
             number = token if is_whole else int(self._tokens.after_space[token])
         if not self._matcher.consume_token(number):
-            raise SettingError(f"token {token} does not fit the form: {_first_line(self._matcher.get_error())}")
+            raise SettingError(f"token {token} does not fit the form: {plain(self._matcher.get_error())}")
         self._added.append(number)
         self._glued = self._tokens.separates and bool(self._tokens.joins[token])
         self._mask = None
 
     def try_add(self, token: int) -> bool:
-        """Adds a token, if a text in the form goes on from there; if not, it may not follow from now on.
+        """Adds a token if some text in the form continues with it; otherwise the token is banned here from now on.
 
-        Words cannot spell every text. A text that would have been stuck counts as one outside the form: the mass of
+        Words cannot spell every text. A text that got stuck counts as one outside the form: the mass of
         this step is 0.
         """
         mask, glued, matcher = self.mask(), self._glued, self._matcher
@@ -232,7 +240,7 @@ def form_of(limits: Limits, tokenizer: Tokenizer, prompt: str) -> Form | None:
             continue
         if name == "choices":
             _check_choices(value, tokenizer)
-        return Form(_grammar(name, value), tokenizer, name=name, follows_space=follows_space)
+        return Form(_grammar(name, value), tokenizer, name=name, follows_space=follows_space, value=value)
     return None
 
 
@@ -256,7 +264,7 @@ def _grammar(name: str, value: Any) -> str:
     try:
         return _HEADER + _OWN_HEADER.sub("", str(library.gbnf_to_lark.any_to_lark(value)))
     except Exception as error:  # of any kind
-        raise SettingError(f"grammar is not one of GBNF: {_first_line(str(error))}") from None
+        raise SettingError(gbnf_refusal(str(error))) from None
 
 
 def _bounded(text: str) -> str:
@@ -268,7 +276,7 @@ def _bounded(text: str) -> str:
 def _checked_schema(schema: Mapping[str, Any]) -> str:
     """A JSON schema with little white space around what it describes. Raises SettingError.
 
-    Refused is what llguidance would ignore, or let a text get round: its own options, and numbers of properties where
+    Refuses what llguidance would ignore, or what a text could evade: its own options, and numbers of properties where
     keys are open, since a key may be written twice.
     """
     waiting: list[tuple[Any, int]] = [(schema, 0)]
@@ -297,12 +305,6 @@ def _check_choices(choices: Iterable[str], tokenizer: Tokenizer) -> None:
     for choice in choices:
         if UNKNOWN in tokenizer.encode_texts([choice]).ids:
             raise SettingError(f"the choice {choice!r} has a word that the vocabulary lacks; leave it out")
-
-
-def _first_line(said: str) -> str:
-    lines = [line.strip() for line in said.splitlines() if line.strip()] or ["unknown reason"]
-    line = next((line.removeprefix("error: ") for line in lines if line.startswith("error: ")), lines[0])
-    return line if len(line) <= _LONGEST_REASON else f"{line[: _LONGEST_REASON - 3]}..."
 
 
 def _llguidance() -> ModuleType:

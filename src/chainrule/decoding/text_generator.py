@@ -13,7 +13,7 @@ import numpy as np
 from chainrule.base.arguments import check_least, check_type
 from chainrule.base.progress import Progress, silent
 from chainrule.decoding.beam import Hypothesis, SearchTree, search, with_greedy
-from chainrule.decoding.config import BeamConfig, Limits, SamplingConfig, first_stop
+from chainrule.decoding.config import MOST_TEXTS, BeamConfig, Limits, SamplingConfig, first_stop
 from chainrule.decoding.limits import GrowingText, constraints_for
 from chainrule.decoding.sampling import Sample, Step, sample, steps, steps_from
 from chainrule.errors import SettingError
@@ -103,9 +103,6 @@ class SearchedTexts(NamedTuple):
     texts: list[Text]
     tree: SearchTree | None
     is_proven: bool = False
-
-
-MOST_TEXTS = 1_000_000  # of a prompt, all of which are held; other seeds give others
 
 
 def _checked(config: SamplingConfig | None, limits: Limits | None, seed: int) -> Limits:

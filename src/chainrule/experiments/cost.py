@@ -42,7 +42,8 @@ from chainrule.neural.build import build
 from chainrule.neural.config import ConvolutionConfig, RecurrentConfig, TransformerConfig
 from chainrule.neural.encoders.convolution import Layer
 from chainrule.neural.language_model import NeuralModel
-from chainrule.neural.layers.attention import attend, causal_mask
+from chainrule.neural.layers.attention import attend
+from chainrule.neural.layers.masks import causal_mask
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

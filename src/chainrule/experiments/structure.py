@@ -184,7 +184,7 @@ def _loss_given(
 def found_edges(model: LanguageModel[Any], parents: Sequence[int], test: Sequence[Int32[ndarray, " T"]]) -> float:
     """The share of places where the parent has the largest weight of all words, as a mean over heads and documents.
 
-    Not of all that is read: a head that has nothing to find at a place looks at the begin.
+    The token before all words does not count: a head that has nothing to find at a place looks there.
     """
     assert isinstance(model, NeuralModel)
     weights = np.mean([maps_of_text(model, document)[1][0].weights.mean(0) for document in test], 0)

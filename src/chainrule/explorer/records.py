@@ -29,6 +29,7 @@ from chainrule.decoding.limits import GrowingText
 from chainrule.decoding.next_token import History, Rules, normalise, warped_candidates
 from chainrule.errors import ChainruleError, SettingError
 from chainrule.evaluation.surprisal import word_end_corrections
+from chainrule.mixture.adaptive import AdaptiveMixture
 from chainrule.mixture.interpolation import LinearMixture, LogLinearMixture
 from chainrule.ngram.config import BACKING_OFF
 from chainrule.ngram.estimation.discounts import counts_from_shares
@@ -307,12 +308,9 @@ def _texts_added(tokenizer: Tokenizer, ids: Tokens, best: Tokens, text: str) -> 
 def _components(model: CausalModel, state: Any, best: Tokens) -> Json:
     """For a mixture: the name and the weight of each component, and the probabilities that it gives."""
     engine = model.language_model
-    if not isinstance(engine, LinearMixture | LogLinearMixture):
+    if not isinstance(engine, LinearMixture | LogLinearMixture | AdaptiveMixture):
         return {}
-    if isinstance(engine, LinearMixture):
-        weights = np.exp(engine.log_weights_after(state.previous)[:, 0])
-    else:
-        weights = engine.weights
+    weights = engine.weights_of(state)[0]
     rows = engine.components.rows(state)
     named = [one["name"] for one in model.record.get("models", [])]
     names = named if len(named) == len(rows) else engine.components.families

@@ -29,9 +29,9 @@ def _train_cache(
     progress: Progress,
     counting: Counting = DEFAULT_COUNTING,
 ) -> tuple[LanguageModel[Any], Json]:
-    from chainrule.mixture.cache import UnigramCache
+    from chainrule.mixture.cache import NGramCache
 
-    return UnigramCache(vocabulary_size, config.words), {}
+    return NGramCache(vocabulary_size, config.words, config.order), {}
 
 
 def _train_uniform(
@@ -45,10 +45,10 @@ def _train_uniform(
 
 
 def _put_together_cache(settings: Json, arrays: Arrays, vocabulary_size: int) -> LanguageModel[Any]:
-    from chainrule.mixture.cache import UnigramCache
+    from chainrule.mixture.cache import NGramCache
 
-    words = settings.get("words")
-    return UnigramCache(vocabulary_size, words)  # type: ignore[arg-type]  # UnigramCache checks it
+    words, order = settings.get("words"), settings.get("order", 1)
+    return NGramCache(vocabulary_size, words, order)  # type: ignore[arg-type]  # NGramCache checks them
 
 
 UNIFORM = Family(
@@ -62,7 +62,7 @@ CACHE = Family(
     CacheConfig,
     token_bytes=4,
     train=_train_cache,
-    to_state=lambda model: ({"words": model.words}, {}),
+    to_state=lambda model: ({"words": model.words} | ({"order": model.order} if model.order > 1 else {}), {}),
     from_state=_put_together_cache,
 )
 

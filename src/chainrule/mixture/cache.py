@@ -1,12 +1,15 @@
-"""A unigram cache: words used recently are likely to be used again.
+"""A cache: the n-grams of the document so far are likely to be used again.
 
-Kuhn and De Mori, A cache-based natural language model for speech recognition (1990). With c(w) the count of w among the
-last M tokens of the document,
+Kuhn and De Mori, A cache-based natural language model for speech recognition (1990), have unigrams. With c(w) the count
+of w among the last M tokens of the document, c(h w) and c(h) those of n-grams and contexts among them, and t(h) the
+number of different tokens after h,
 
-    P(w | h) = (c(w) + 1 / (V - 1)) / (sum of c + 1)
+    P(w)     = (c(w) + 1 / (V - 1)) / (sum of c + 1)
+    P(w | h) = (c(h w) + 2 t(h) P(w | h')) / (c(h) + 2 t(h)),    h' one token shorter
 
-which is a distribution from the first token on, and meant to be mixed with another model. The cache keeps known words
-only, neither <unk> nor </s>, and is empty at the start of a document.
+up to the longest context that was seen. The second is that of Witten and Bell (1991) with twice their escape. Both are
+distributions from the first token on, and meant to be mixed with another model. The cache keeps known words only,
+neither <unk> nor </s>, and is empty at the start of a document.
 """
 
 from __future__ import annotations
@@ -16,33 +19,32 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.base.arguments import as_tokens, check_rows, check_tokens, in_one_stream
-from chainrule.base.distributions import ArrayStates, ByDistributions
-from chainrule.errors import SettingError
-from chainrule.mixture.config import MAX_CACHE
-from chainrule.protocol import BEGIN, END, UNKNOWN
+from chainrule.base.distributions import ByDistributions
+from chainrule.mixture.config import CacheConfig
+from chainrule.protocol import BEGIN, END
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtyping import Float32, Int32, Int64
+    from jaxtyping import Float32, Float64, Int32
     from numpy import ndarray
 
     Sequences = Sequence[Int32[ndarray, " T"]]
     Recent = Int32[ndarray, "B words"]
 
-_EMPTY = -1
+_EMPTY = -1  # a place of the state before the first token
+EVIDENCE = 3  # numbers, as `Witness` has them
 
 
-class UnigramCache(ArrayStates["Recent"], ByDistributions["Recent"]):
-    """P(w) by frequency among the last tokens. The state is these tokens, one row for each sequence, latest last."""
+class NGramCache(ByDistributions["Recent"]):
+    """P(w | h) by counts among the last tokens. The state is these tokens, a row for each sequence, the latest last."""
 
     end = END
 
-    def __init__(self, vocabulary_size: int, words: int) -> None:
+    def __init__(self, vocabulary_size: int, words: int, order: int = 1) -> None:
         """Raises SettingError."""
-        if type(words) is not int or not 1 <= words <= MAX_CACHE:
-            raise SettingError(f"the cache has {words!r} words; expected a whole number from 1 to {MAX_CACHE:,}")
-        self.vocabulary_size, self.words = vocabulary_size, words
+        config = CacheConfig(words=words, order=order)
+        self.vocabulary_size, self.words, self.order = vocabulary_size, config.words, config.order
 
     def score(self, sequences: Sequences, *, prefixes: Sequences | None = None, end: bool = True) -> list[ndarray]:
         """As `Scorer.score`."""
@@ -52,41 +54,44 @@ class UnigramCache(ArrayStates["Recent"], ByDistributions["Recent"]):
 
     def score_stream(self, stream: Int32[ndarray, " T"]) -> Float32[ndarray, " T"]:
         """As `Scorer.score_stream`."""
-        check_tokens(stream, self.vocabulary_size)
-        first, kept = self._windows(stream)
-        keys = as_tokens(stream).astype(np.int64) * (len(stream) + 1)
-        positions = np.arange(len(stream))
-        sorted_keys = np.sort(keys + positions)  # by token, then by position
-        times = np.searchsorted(sorted_keys, keys + positions) - np.searchsorted(sorted_keys, keys + first)
-        scores = self._log_prob(np.where(_is_kept(stream), times, 0), kept)
-        scores[stream == BEGIN] = -np.inf
-        return scores
+        return self._score(stream)[0]
+
+    def score_stream_with_unknown(
+        self, stream: Int32[ndarray, " T"]
+    ) -> tuple[Float32[ndarray, " T"], Float32[ndarray, " T"]]:
+        """The log-probabilities of a stream's tokens, and of <unk> at their positions."""
+        scores, shares, _ = self._score(stream)
+        return scores, shares
 
     def unknown_log_probs(
         self, sequences: Sequences, *, prefixes: Sequences | None = None, end: bool = True
     ) -> list[ndarray]:
         """As `LanguageModel.unknown_log_probs`."""
         stream, spans = in_one_stream(sequences, prefixes, end=end)
-        check_tokens(stream, self.vocabulary_size)
-        shares = self._log_prob(np.zeros(len(stream), np.int64), self._windows(stream)[1])
+        shares = self._score(stream)[1]
         return [shares[span] for span in spans]
+
+    def stream_evidence(self, stream: Int32[ndarray, " T"]) -> Float32[ndarray, "T 3"]:
+        """As `Witness.stream_evidence`."""
+        return self._score(stream)[2]
+
+    def evidence(self, state: Recent) -> Float32[ndarray, "B 3"]:
+        """As `Witness.evidence`."""
+        return self._distributions(state)[1]
 
     def start(self, prefixes: Sequences) -> Recent:
         """As `LanguageModel.start`."""
-        recent = np.full((len(prefixes), self.words), _EMPTY, np.int32)
-        for row, prefix in zip(recent, prefixes, strict=True):
+        rows = []
+        for prefix in prefixes:
             tokens = as_tokens(prefix)
             check_tokens(tokens, self.vocabulary_size)
             tokens = tokens[1 + np.flatnonzero(tokens == END)[-1] :] if np.any(tokens == END) else tokens
-            row[self.words - len(tokens[-self.words :]) :] = tokens[-self.words :]
-        return recent
+            rows.append(tokens[max(0, len(tokens) - self.words) :].astype(np.int32)[None])
+        return self.join(rows) if rows else np.empty((0, 0), np.int32)
 
     def next_log_probs(self, state: Recent) -> Float32[ndarray, "B V"]:
         """As `LanguageModel.next_log_probs`."""
-        times = np.zeros((len(state), self.vocabulary_size), np.int64)
-        rows, columns = np.nonzero(_is_kept(state))
-        np.add.at(times, (rows, state[rows, columns]), 1)
-        log_probs = self._log_prob(times, times.sum(axis=1, keepdims=True))
+        log_probs = np.log(self._distributions(state)[0]).astype(np.float32)
         log_probs[:, BEGIN] = -np.inf
         return log_probs
 
@@ -95,23 +100,40 @@ class UnigramCache(ArrayStates["Recent"], ByDistributions["Recent"]):
         check_rows(tokens, len(state))
         tokens = as_tokens(tokens)
         check_tokens(tokens, self.vocabulary_size)
-        recent = np.concatenate([state[:, 1:], tokens.astype(np.int32)[:, None]], axis=1)
+        is_full = state.shape[1] == self.words
+        recent = np.concatenate([state[:, 1:] if is_full else state, tokens.astype(np.int32)[:, None]], axis=1)
         recent[tokens == END] = _EMPTY
         return recent
 
-    def _log_prob(self, times: Int64[ndarray, "*shape"], kept: Int64[ndarray, "*shape"]) -> Float32[ndarray, "*shape"]:
-        """times: how often the token is in the cache. kept: how many tokens are in it."""
-        return np.log((times + 1 / (self.vocabulary_size - 1)) / (kept + 1)).astype(np.float32)
+    def select(self, state: Recent, rows: Int32[ndarray, " new_B"]) -> Recent:
+        """As `LanguageModel.select`."""
+        return state[rows]
 
-    def _windows(self, stream: Int32[ndarray, " T"]) -> tuple[Int64[ndarray, " T"], Int64[ndarray, " T"]]:
-        """For each position of a stream: where its cache begins, and how many words are in the cache."""
-        positions = np.arange(len(stream))
-        begins = np.zeros(len(stream), np.int64)  # of documents
-        begins[1:][stream[:-1] == END] = positions[1:][stream[:-1] == END]
-        first = np.maximum(np.maximum.accumulate(begins), positions - self.words)
-        before = np.concatenate([[0], np.cumsum(_is_kept(stream))])  # number of cacheable words before each position
-        return first, before[:-1] - before[first]
+    def join(self, states: Sequence[Recent]) -> Recent:
+        """As `LanguageModel.join`."""
+        longest = max(state.shape[1] for state in states)
+        return np.concatenate(
+            [np.pad(state, ((0, 0), (longest - state.shape[1], 0)), constant_values=_EMPTY) for state in states]
+        )
 
+    def _score(
+        self, stream: Int32[ndarray, " T"]
+    ) -> tuple[Float32[ndarray, " T"], Float32[ndarray, " T"], Float32[ndarray, "T 3"]]:
+        """The scores of a stream, those of <unk> at the same positions, and the evidence there."""
+        from chainrule.mixture.cache_kernels import score_by_cache
 
-def _is_kept(tokens: ndarray) -> ndarray:
-    return tokens > max(UNKNOWN, BEGIN, END)
+        check_tokens(stream, self.vocabulary_size)
+        stream = np.ascontiguousarray(as_tokens(stream).astype(np.int32))
+        scores, shares = np.empty(stream.size, np.float32), np.empty(stream.size, np.float32)
+        evidence = np.empty((stream.size, EVIDENCE), np.float32)
+        score_by_cache(stream, self.vocabulary_size, self.order, self.words, scores, shares, evidence)
+        scores[stream == BEGIN] = -np.inf
+        return scores, shares, evidence
+
+    def _distributions(self, state: Recent) -> tuple[Float64[ndarray, "B V"], Float32[ndarray, "B 3"]]:
+        from chainrule.mixture.cache_kernels import distributions_of_caches
+
+        probs = np.empty((len(state), self.vocabulary_size))
+        evidence = np.empty((len(state), EVIDENCE), np.float32)
+        distributions_of_caches(np.ascontiguousarray(state), self.order, probs, evidence)
+        return probs, evidence

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -35,6 +35,21 @@ class MixtureState(NamedTuple):
 
     parts: tuple[Any, ...]
     previous: Int32[ndarray, " B"]
+
+
+@runtime_checkable
+class Witness(Protocol):
+    """A model that says what it has seen of a context: three numbers, 0 where it does not know them.
+
+    They are the length of the longest context that it has seen, how often it was seen, and how many different tokens
+    followed it.
+    """
+
+    def evidence(self, state: Any) -> Float32[ndarray, "B 3"]:
+        """Of the context of each row."""
+
+    def stream_evidence(self, stream: Int32[ndarray, " T"]) -> Float32[ndarray, "T 3"]:
+        """Of the context of each token of a stream, whose documents end with </s>."""
 
 
 @dataclass(frozen=True)

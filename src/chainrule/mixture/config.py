@@ -6,10 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from chainrule.base.options import Options, option
 from chainrule.errors import SettingError
 
 MAX_BUCKETS = 200
-MAX_CACHE = 1 << 20
+MAX_CACHE, MAX_CACHE_ORDER = 1 << 20, 32
 
 Kind = Literal["linear", "log-linear"]
 
@@ -23,11 +24,13 @@ class MixtureConfig:
     weights: one for each model; by default tuned on a text, or all equal. Those of a linear mixture sum to one.
     buckets: a linear mixture with more than one has separate weights for each class of the previous token. Classes are
     by frequency in the tuning text, such that each precedes about as many tokens.
+    adaptive: a linear mixture whose weights depend on the context, by a gate that is learned on the tuning text.
     """
 
     kind: Kind = "linear"
     weights: tuple[float, ...] | None = None
     buckets: int = 1
+    adaptive: bool = False
 
     def __post_init__(self) -> None:
         if self.kind not in ("linear", "log-linear"):
@@ -36,6 +39,8 @@ class MixtureConfig:
             raise SettingError(f"buckets is {self.buckets!r}; expected a whole number from 1 to {MAX_BUCKETS}")
         if self.buckets > 1 and self.kind != "linear":
             raise SettingError(f"buckets is {self.buckets}, but only linear mixtures have buckets; leave it out")
+        if self.adaptive and (self.kind != "linear" or self.buckets > 1 or self.weights is not None):
+            raise SettingError("adaptive weights are those of a linear mixture, without buckets or weights of its own")
         if self.weights is not None:
             check_weights(self.weights, self.kind)
             if self.buckets > 1:
@@ -43,14 +48,11 @@ class MixtureConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CacheConfig:
-    """A unigram cache of the last `words` tokens of the document."""
+class CacheConfig(Options):
+    """A cache of the last tokens of the document, and of their n-grams up to an order."""
 
-    words: int = 500
-
-    def __post_init__(self) -> None:
-        if type(self.words) is not int or not 1 <= self.words <= MAX_CACHE:
-            raise SettingError(f"the cache has {self.words!r} words; expected a whole number from 1 to {MAX_CACHE:,}")
+    words: int = option(500, "How many previous tokens of the document are kept", least=1, most=MAX_CACHE)
+    order: int = option(1, "The longest n-grams that are counted among them", least=1, most=MAX_CACHE_ORDER)
 
 
 def check_weights(weights: tuple[float, ...], kind: Kind) -> None:

@@ -19,6 +19,7 @@ import numpy as np
 from chainrule.base.arguments import as_tokens, check_prefixes, check_tokens
 from chainrule.base.distributions import ByDistributions
 from chainrule.errors import ModelFormatError, SettingError
+from chainrule.mixture.adaptive import AdaptiveMixture
 from chainrule.mixture.components import (
     Components,
     RescaledUnknown,
@@ -155,6 +156,10 @@ class LinearMixture(_Mixture):
             mixed = np.logaddexp(mixed, others + weight)
         return mixed
 
+    def weights_of(self, state: MixtureState) -> Float32[ndarray, "B models"]:
+        """The weights of the models in each row."""
+        return np.exp(self.log_weights_after(state.previous)).T
+
     def log_weights_after(self, previous: Int32[ndarray, " scored"]) -> Float32[ndarray, "models scored"]:
         """The logarithms of the weights after each token."""
         if self.classes is None:
@@ -219,6 +224,10 @@ class LogLinearMixture(_Mixture):
         product -= best
         product -= np.log(np.exp(product).sum(axis=1, keepdims=True, dtype=np.float64)).astype(np.float32)
         return product
+
+    def weights_of(self, state: MixtureState) -> Float64[ndarray, "B models"]:
+        """The weights of the models, which are the same in each row."""
+        return np.repeat(self.weights[None], len(state.previous), axis=0)
 
     def _score_along(
         self, stream: Int32[ndarray, " T"], asked: Sequence[int | None], on_share: Callable[[float], None] | None = None
@@ -287,13 +296,15 @@ def to_state(model: Any, take_component: Callable[[str, Any], tuple[Json, Arrays
         ratio = {"unseen_ratio": component.ratio} if fewer else {}
         settings["components"].append({"family": name, "settings": own, **ratio})
         arrays |= {f"{i}.{key}": array for key, array in own_arrays.items()}
-    classes = getattr(model, "classes", None)
-    return settings, arrays if classes is None else {**arrays, "classes": classes}
+    for name in ("classes", "gate"):
+        if (array := getattr(model, name, None)) is not None:
+            arrays[name] = array
+    return settings, arrays
 
 
 def from_state(
     settings: Json, arrays: Arrays, vocabulary_size: int, families: Mapping[str, Callable[[Json, Arrays, int], Any]]
-) -> LinearMixture | LogLinearMixture:
+) -> LinearMixture | LogLinearMixture | AdaptiveMixture:
     """The mixture of settings and arrays. families: how to restore a component, by family. Raises ModelFormatError."""
     listed, kind, weights = settings.get("components"), settings.get("kind"), settings.get("weights")
     known = isinstance(listed, list) and all(
@@ -314,4 +325,6 @@ def from_state(
         raise ModelFormatError(f"the weights of the mixture are {weights!r}; expected numbers") from None
     if kind == "log-linear":
         return LogLinearMixture(components, mixture_weights)
+    if "gate" in arrays:
+        return AdaptiveMixture(components, arrays["gate"], mixture_weights)
     return LinearMixture(components, mixture_weights, arrays.get("classes"))

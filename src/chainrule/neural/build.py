@@ -133,6 +133,8 @@ def _ends_of_transformer(config: TransformerConfig, vocabulary_size: int) -> _En
         scale=(math.sqrt(width) if config.scaled_embedding else 1.0) * config.embedding_scale,
         norm=norm_of(config, width) if config.embedding_norm else None,
         token_dropout=config.embedding_dropout,
+        beside=config.layers * config.layer_input_width,
+        beside_scale=math.sqrt(config.layer_input_width),
     )
     std = 0.02 if config.initialisation == "gpt2" else width**-0.5 if config.tied else 1.0
     nn.init.normal_(embedding.weight, std=std)

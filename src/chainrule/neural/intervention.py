@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from chainrule.base.progress import Progress
     from chainrule.neural.encoders.blocks import Block
-    from chainrule.neural.layers.attention import Part
+    from chainrule.neural.layers.masks import Part
     from chainrule.neural.network import Network
 
     Tokens = Int32[ndarray, " T"]
@@ -62,12 +62,13 @@ def units_of(model: object) -> list[list[Unit]]:
 
     A recurrence counts as attention. A part that a layer lacks changes nothing. Raises SettingError.
     """
-    blocks = cast("list[Block]", list(_transformer_of(model).blocks))
+    encoder = _transformer_of(model)
+    blocks = cast("list[Block]", list(encoder.blocks))
     heads = max(0 if block.recurrent else block.attention.heads for block in blocks)
     parts: list[int | Literal["attention", "feed-forward", "layer"]] = [*range(heads), "attention"]
     if any(block.feed_forward is not None for block in blocks):
         parts.append("feed-forward")
-    return [[Unit(layer, part) for part in (*parts, "layer")] for layer in range(len(blocks))]
+    return [[Unit(layer, part) for part in (*parts, "layer")] for layer in range(encoder.layers)]
 
 
 @torch.inference_mode()

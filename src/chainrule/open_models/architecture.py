@@ -71,6 +71,8 @@ class Tensor(NamedTuple):
 
     by_token: whether it has a row for each token, since others number tokens differently. when: a function that says
     whether networks of these settings have it in this form; None where all do that have such an array.
+    of_experts: whether each of theirs holds those of all experts, one after the other. in_layer: a function that says
+    whether a layer, by its number, has it in this form; None where all have. Files may hold tensors of others, unused.
     """
 
     ours: str
@@ -78,9 +80,11 @@ class Tensor(NamedTuple):
     change: Change = SAME
     by_token: bool = False
     when: Callable[[Any], bool] | None = None
+    of_experts: bool = False
+    in_layer: Callable[[Any, int], bool] | None = None
 
     def names(self, layer: int, expert: int = 0) -> tuple[str, ...]:
-        """Their names of the tensors of one layer, and of one expert in it."""
+        """The names that others have for the tensors of one layer, and of one expert in it."""
         theirs = (self.theirs,) if isinstance(self.theirs, str) else self.theirs
         return tuple(name.format(layer=layer, expert=expert) for name in theirs)
 

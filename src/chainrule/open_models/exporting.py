@@ -13,8 +13,7 @@ import numpy as np
 
 from chainrule.base.bfloat16 import BFLOAT16, widen
 from chainrule.errors import SettingError
-from chainrule.open_models.architectures import ARCHITECTURES
-from chainrule.open_models.architectures.bert import BERT_WITH_PAIRS
+from chainrule.open_models.architectures import ARCHITECTURES, VARIANTS
 from chainrule.open_models.mapping import differences, layers_of, read_settings, write_settings
 from chainrule.open_models.sentence_encoders import without_output
 from chainrule.open_models.vocabulary import TokenIdMap
@@ -138,10 +137,10 @@ def export_pair(config: Seq2SeqConfig, arrays: Mapping[str, ndarray], target: To
 def _architecture_of(config: NetworkConfig, origin: Json | None) -> Architecture:
     """The architecture to export a network as: if possible, the one that it was imported from. Raises SettingError."""
     known = ARCHITECTURES.values()
-    candidates = [*known, BERT_WITH_PAIRS, *(without_output(one) for one in known if one.is_bidirectional)]
+    candidates = [*known, *VARIANTS, *(without_output(one) for one in known if one.is_bidirectional)]
     if origin is not None:
         name = origin["config"].get("model_type")
-        candidates.sort(key=lambda one: one.model_type != name)
+        candidates.sort(key=lambda one: (one.model_type != name, not _has_fixed(one, origin["config"])))
     tried: list[tuple[Architecture, list[str]]] = []
     for architecture in (one for one in candidates if type(config) is one.config):
         tried.append((architecture, differences(architecture, config)))
@@ -158,6 +157,11 @@ def _architecture_of(config: NetworkConfig, origin: Json | None) -> Architecture
         f"the network matches no architecture of transformers; the nearest is {nearest.model_type}, which cannot have "
         f"{', '.join(obstacles)}"
     )
+
+
+def _has_fixed(architecture: Architecture, config: Json) -> bool:
+    """Whether a config.json has the values, or leaves them out, that the architecture always has."""
+    return all(config.get(name, value) == value for name, value in architecture.fixed.items())
 
 
 def _is_as_it_came(architecture: Architecture, config: NetworkConfig, origin: Json) -> bool:
@@ -177,12 +181,13 @@ def _tensors(
     """The tensors by their names, in the type of the token vectors if that loses nothing."""
     kind = next(arrays[row.ours].dtype for row in architecture.tensors if row.by_token and row.ours in arrays)
     tensors: dict[str, ndarray] = {}
+    of_experts: dict[str, list[ndarray]] = {}
     for row in architecture.tensors:
         if row.when is not None and not row.when(config):
             continue
         for layer, expert in row.places(layers_of(row, config), getattr(config, "experts", 0)):
             name = row.ours.format(layer=layer, expert=expert)
-            if name not in arrays:
+            if name not in arrays or (row.in_layer is not None and not row.in_layer(config, layer)):
                 continue
             array = arrays[name]
             if row.by_token:
@@ -191,8 +196,12 @@ def _tensors(
             names = row.names(layer, expert)
             if not architecture.writes_prefix:
                 names = tuple(name.removeprefix(architecture.prefix) for name in names)
-            tensors |= {their: _narrowed(part, kind) for their, part in zip(names, parts, strict=True)}
-    return tensors
+            for their, part in zip(names, parts, strict=True):
+                if row.of_experts:
+                    of_experts.setdefault(their, []).append(_narrowed(part, kind))
+                else:
+                    tensors[their] = _narrowed(part, kind)
+    return tensors | {name: np.stack(rows) for name, rows in of_experts.items()}
 
 
 def _narrowed(array: ndarray, kind: np.dtype[Any]) -> ndarray:

@@ -7,9 +7,7 @@ become ours. What it says of chat is its template, the names of its special toke
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import replace
-from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -19,9 +17,10 @@ from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural.config import NetworkConfig, settings_of
 from chainrule.neural.config.seq2seq import Seq2SeqConfig
 from chainrule.open_models.architectures import ARCHITECTURES
-from chainrule.open_models.architectures.bert import BERT, BERT_WITH_PAIRS
+from chainrule.open_models.identify import architecture_of, text_part
 from chainrule.open_models.mapping import Tensors, arrays_of, read_settings, rows_of
-from chainrule.open_models.sentence_encoders import output_tensors, read_pooling, without_output
+from chainrule.open_models.quantised import unpacked
+from chainrule.open_models.sentence_encoders import read_pooling
 from chainrule.open_models.sentencepiece import definition_of_file
 from chainrule.open_models.vocabulary import (
     TokenIdMap,
@@ -35,13 +34,11 @@ from chainrule.open_models.vocabulary import (
 )
 from chainrule.storage.config_json import CONFIG
 from chainrule.storage.hugging_face import (
-    MODULES,
     SOURCE_PIECES,
     TARGET_PIECES,
     TARGET_VOCABULARY,
     TOKENIZER,
     VOCABULARY,
-    line_of,
 )
 from chainrule.text.tokenization.subword import Subword
 from chainrule.text.tokenization.tokenizer import Tokenizer
@@ -68,41 +65,11 @@ class Imported(NamedTuple):
     record: Json
 
 
-# What the tensors of a text model are called in one that also reads pictures or sounds, and by itself.
-_PARTS = (("model.language_model.", "model."), ("language_model.", ""), ("lm_head.", "lm_head."))
-
-
-def text_part(checkpoint: Checkpoint) -> tuple[Checkpoint, list[str]]:
-    """The text model of one that also reads pictures or sounds, with a warning; any other checkpoint as it is."""
-    config, nested = checkpoint.config, checkpoint.config.get("text_config")
-    if not isinstance(nested, dict) or config.get("model_type") in ARCHITECTURES:
-        return checkpoint, []
-    if nested.get("model_type") not in ARCHITECTURES:
-        return checkpoint, []
-    names: dict[str, str] = {}
-    for name in checkpoint.tensors:
-        part = next((part for part in _PARTS if name.startswith(part[0])), None)
-        if part is not None:
-            names[part[1] + name.removeprefix(part[0])] = name
-    outer = {name: value for name, value in config.items() if name.endswith("_token_id") or name.startswith("tie_")}
-    own = {name: value for name, value in nested.items() if value is not None}
-    others = len(checkpoint.tensors) - len(names)
-    part_of = checkpoint._replace(
-        config={**outer, **own},
-        tensors={name: checkpoint.tensors[theirs] for name, theirs in names.items()},
-        files={name: checkpoint.files[theirs] for name, theirs in names.items() if theirs in checkpoint.files},
-    )
-    return part_of, [
-        f"{checkpoint.location}: of a {config.get('model_type')}, only what reads and writes texts was opened; its "
-        f"{others} other tensors are left out"
-    ]
-
-
 def import_checkpoint(checkpoint: Checkpoint, progress: Progress = silent) -> Imported:
     """Raises ModelFormatError, SettingError."""
     from chainrule.neural.saving import shapes_of
 
-    checkpoint, left_out = text_part(checkpoint)
+    checkpoint, left_out = text_part(unpacked(checkpoint))
     architecture = architecture_of(checkpoint)
     config, ignored = read_settings(architecture, checkpoint.config, checkpoint.location)
     if not isinstance(config, NetworkConfig):
@@ -174,64 +141,6 @@ def splitter_of(checkpoint: Checkpoint) -> Subword:
             f"{checkpoint.location}: has no {TOKENIZER}, which says how text is tokenized; transformers writes one"
         )
     return Subword(checkpoint.tokenizer, f"{checkpoint.location}: {TOKENIZER}")
-
-
-def architecture_of(checkpoint: Checkpoint) -> Architecture:
-    """Raises ModelFormatError."""
-    architecture = _named_architecture(checkpoint)
-    if not architecture.is_bidirectional:
-        if checkpoint.sentence_files:
-            masked = ", ".join(each.model_type for each in ARCHITECTURES.values() if each.is_bidirectional)
-            raise ModelFormatError(
-                f"{checkpoint.location}: {MODULES} makes a sentence encoder of a {architecture.model_type}; here there "
-                f"are those of {masked}"
-            )
-        return architecture
-    classes = checkpoint.config.get("architectures") or []
-    if not isinstance(classes, list):
-        raise ModelFormatError(
-            f"{checkpoint.location}: {CONFIG}: architectures is {classes!r:.80}; expected a list of names of classes"
-        )
-    if architecture is BERT and BERT_WITH_PAIRS.class_name in classes and not checkpoint.sentence_files:
-        return BERT_WITH_PAIRS
-    has_output = architecture.class_name in classes or bool(
-        output_tensors(architecture) & Tensors(architecture, checkpoint).names.keys()
-    )
-    return architecture if has_output and not checkpoint.sentence_files else without_output(architecture)
-
-
-def _named_architecture(checkpoint: Checkpoint) -> Architecture:
-    """Raises ModelFormatError."""
-    name, known = checkpoint.config.get("model_type"), ", ".join(ARCHITECTURES)
-    if name is None:
-        raise ModelFormatError(
-            f"{checkpoint.location}: {CONFIG}: lacks model_type, as old ones do; write into it which of these it is: "
-            f"{known}"
-        )
-    if not isinstance(name, str) or name not in ARCHITECTURES:
-        line = line_of(checkpoint.location, CONFIG, "model_type")
-        raise ModelFormatError(
-            f"{checkpoint.location}: {CONFIG}: model_type is {name!r}, which is not supported{line}; "
-            f"{_nearest(checkpoint, str(name)) or f'none of its tensors has a known name; known are {known}'}"
-        )
-    return ARCHITECTURES[name]
-
-
-def _nearest(checkpoint: Checkpoint, name: str) -> str:
-    """The architecture with the most tensors of the same names, for a message; among equals, with the likest name.
-    Nothing where there is none.
-    """
-    own = {re.sub(r"\b\d+\b", "0", tensor) for tensor in checkpoint.tensors}
-    shared = {
-        kind: own & {theirs for row in architecture.tensors for theirs in row.names(0)}
-        for kind, architecture in ARCHITECTURES.items()
-    }
-    nearest = max(shared, key=lambda kind: (len(shared[kind]), SequenceMatcher(None, kind, name).ratio()))
-    if not shared[nearest]:
-        return ""
-    other = sorted(own - shared[nearest])
-    found = f"the nearest is {nearest}, which has {len(shared[nearest])} of its {len(own)} kinds of tensors"
-    return f"{found}, but not {other[0]!r}" if other else found
 
 
 class Sides(NamedTuple):
@@ -402,6 +311,7 @@ def import_pair(checkpoint: Checkpoint, progress: Progress = silent) -> Imported
     """Raises ModelFormatError, SettingError."""
     from chainrule.neural.saving import shapes_of_pair
 
+    checkpoint = unpacked(checkpoint)
     architecture = architecture_of(checkpoint)
     if not _is_pair(architecture):
         raise ModelFormatError(

@@ -16,7 +16,7 @@ import numpy as np
 
 from chainrule.base.files import open_regular, read_file
 from chainrule.errors import ModelFormatError
-from chainrule.open_models.gguf import deinterleave_rotary
+from chainrule.open_models.gguf.reading import deinterleave_rotary
 from chainrule.open_models.sentencepiece import SPACE, definition_of_scored
 from chainrule.storage.hugging_face import Checkpoint
 

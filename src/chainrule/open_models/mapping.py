@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 _IGNORED = {
     *("architectures", "model_type", "vocab_size", "torch_dtype", "dtype", "transformers_version", "_name_or_path"),
     *("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id", "sep_token_id", "use_cache"),
+    *("cls_token_id", "mask_token_id"),
     *("initializer_range", "task_specific_params", "id2label", "label2id", "problem_type", "finetuning_task"),
     *("output_attentions", "output_hidden_states", "return_dict", "use_return_dict", "torchscript", "use_bfloat16"),
     *("tf_legacy_loss", "tokenizer_class", "prefix", "gradient_checkpointing", "attn_implementation"),
@@ -169,6 +170,7 @@ def _filled_in(config: NetworkConfig | Seq2SeqConfig) -> NetworkConfig | Seq2Seq
         rotary_width=config.rotated_width if config.positions == "rotary" else None,
         embedding_width=config.input_width,
         attention_scale=config.width_of_heads**-0.5 if config.attention_scale is None else config.attention_scale,
+        block_groups=None if config.distinct_blocks == config.layers else config.block_groups,
     )
     without_effect = {
         "rotary_base": config.positions != "rotary",
@@ -188,11 +190,16 @@ def _filled_in(config: NetworkConfig | Seq2SeqConfig) -> NetworkConfig | Seq2Seq
             not config.has_feed_forward,
         ),
         "gains_above_one": not config.norm_gain,
+        **dict.fromkeys(("full_head_width", "full_key_value_heads", "keys_as_values"), config.window is None),
+        "wide_shared_blocks": not config.shared_key_layers,
+        "rotary_turning": config.positions != "rotary",
         "joint_query_key_norm": not config.query_key_norm,
-        **dict.fromkeys(("chosen_experts", "normalised_experts"), not config.experts),
+        **dict.fromkeys(("chosen_experts", "normalised_experts", "router_bias"), not config.experts),
+        "distance_limit": not config.distance_buckets,
         **dict.fromkeys(("rotary_divisors", "rotary_long_divisors"), config.rotary_scaling != "longrope"),
         "rotary_amplitude": config.rotary_scaling not in ("yarn", "longrope"),
         "rotary_factor": config.rotary_scaling == "none",
+        "rotary_whole_pairs": config.rotary_scaling != "yarn",
         "rotary_trained_context": config.rotary_scaling in ("none", "linear"),
         **dict.fromkeys(("rotary_low_factor", "rotary_high_factor"), config.rotary_scaling not in ("llama3", "yarn")),
     }
@@ -207,6 +214,7 @@ class Tensors:
         """Raises ModelFormatError where a name stands twice, with a prefix and without."""
         self.location, self.config, self._checkpoint = checkpoint.location, checkpoint.config, checkpoint
         self._aliases = architecture.aliases
+        self._whole: set[str] = set()  # names of tensors that were found to hold numbers
         self.names: dict[str, str] = {}  # as they are in the file
         prefix, own = architecture.prefix, {name for row in architecture.tensors for name in row.names(0)}
         for name in checkpoint.tensors:
@@ -240,8 +248,9 @@ class Tensors:
             raise ModelFormatError(
                 f"{location}: the tensor {name!r} is {tensor.dtype}; expected float32, float16 or bfloat16"
             )
-        if has_nan(tensor):
+        if name not in self._whole and has_nan(tensor):
             raise ModelFormatError(f"{location}: the tensor {name!r} holds NaN; the file is damaged")
+        self._whole.add(name)
         return tensor
 
 
@@ -269,17 +278,23 @@ def arrays_of(
     Raises ModelFormatError where a tensor is missing, invalid, or left over.
     """
     used: set[str] = set()
+    config_experts = getattr(config, "experts", 0)
     for row in architecture.tensors:
         if row.when is not None and not row.when(config):
             continue
         numbering = numberings["source" if row.ours.startswith("source_") else "target"]
-        for layer, expert in row.places(layers_of(row, config), getattr(config, "experts", 0)):
+        for layer, expert in row.places(layers_of(row, config), config_experts):
             name = row.ours.format(layer=layer, expert=expert)
+            sources = row.names(layer, expert)
+            if row.in_layer is not None and not row.in_layer(config, layer):
+                used |= set(sources)
+                continue
             if name not in shapes:
                 continue
-            sources = row.names(layer, expert)
             used |= set(sources)
             parts = [tensors.sound(source) for source in sources]
+            if row.of_experts:
+                parts = [part[expert] if len(part) == config_experts else part for part in parts]
             try:
                 array = row.change.to_ours(parts, config)
                 array = rows_by_ours(array, numbering) if row.by_token else array
@@ -311,7 +326,7 @@ def layers_of(row: Tensor, config: NetworkConfig | Seq2SeqConfig) -> int:
         return 1
     if isinstance(config, Seq2SeqConfig):
         return config.encoder_layers if row.ours.startswith("reader.") else config.decoder_layers
-    layers: int = getattr(config, "layers", 0)
+    layers: int = getattr(config, "distinct_blocks", 0)
     return layers
 
 

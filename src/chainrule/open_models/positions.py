@@ -110,8 +110,8 @@ def _read_scaling(config: Json, given: Json, *, share: float, base: float) -> Js
             "rotary_long_divisors": tuple(map(float, given["long_factor"])),
             "rotary_amplitude": float(amplitude),
         }
-    if given.get("truncate", True) is not True:
-        raise ValueError("yarn with truncate false is not supported; expected true")
+    if not isinstance(whole := given.get("truncate", True), bool):
+        raise ValueError(f"truncate of yarn is {whole!r}; expected true or false")
     if amplitude is None:
         scale, other = given.get("mscale"), given.get("mscale_all_dim")
         amplitude = _yarn_amplitude(factor)
@@ -120,6 +120,7 @@ def _read_scaling(config: Json, given: Json, *, share: float, base: float) -> Js
     return settings | {
         "rotary_low_factor": float(given.get("beta_slow") or 1),
         "rotary_high_factor": float(given.get("beta_fast") or 32),
+        "rotary_whole_pairs": whole,
         "rotary_amplitude": float(amplitude),
     }
 
@@ -146,6 +147,7 @@ def _write_scaling(config: TransformerConfig, *, is_partial: bool) -> Json:
         scaling |= {"low_freq_factor": config.rotary_low_factor, "high_freq_factor": config.rotary_high_factor}
     if kind == "yarn":
         scaling |= {"beta_slow": config.rotary_low_factor, "beta_fast": config.rotary_high_factor}
+        scaling |= {} if config.rotary_whole_pairs else {"truncate": False}
     if kind == "longrope":
         scaling |= {
             "short_factor": list(config.rotary_divisors),
@@ -205,5 +207,5 @@ def layer_types(
 
 
 def every(field: str, default: int) -> Callable[[Json, int], bool]:
-    """Whether a layer has a window, where every so manieth has none. field: which says how many."""
+    """Whether a layer has a window, where one layer in n has none. field: the one that gives n."""
     return lambda config, layer: bool((layer + 1) % (config.get(field) or default))

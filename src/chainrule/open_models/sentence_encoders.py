@@ -47,7 +47,7 @@ def without_output(architecture: Architecture) -> Architecture:
 
 
 def output_tensors(architecture: Architecture) -> set[str]:
-    """Their names of the tensors that only an output has."""
+    """The names that others have for the tensors of an output alone."""
     rows = [row for row in architecture.tensors if row.ours.startswith(_OUTPUT) and row.ours != "output.weight"]
     return {name for row in rows for name in row.names(0)}
 

@@ -50,7 +50,7 @@ def definition_of_scored(
     restored = {"type": "Replace", "pattern": {"String": SPACE}, "content": " "}
     prepended = [{"type": "Prepend", "prepend": SPACE}] * adds_space
     stripped = [{"type": "Strip", "content": " ", "start": 1, "stop": 0}] * adds_space
-    return _definition(
+    return tokenizer_definition(
         special=[(token, pieces[token]) for token in special],
         added=[(token, pieces[token]) for token in added],
         normalizer={"type": "Sequence", "normalizers": [*prepended, replaced]},
@@ -83,7 +83,7 @@ def definition_of_bytes(
     special: ids of tokens that never match text. added: ids of tokens that match text as they are. keeps_words: whether
     a word that is a piece is that token, even where the merges lead elsewhere.
     """
-    return _definition(
+    return tokenizer_definition(
         special=[(token, pieces[token]) for token in special],
         added=[(token, pieces[token]) for token in added],
         normalizer=None,
@@ -103,7 +103,8 @@ def definition_of_unigrams(
     pieces: Sequence[tuple[str, float]],
     *,
     unknown: int,
-    added: Sequence[str],
+    special: Sequence[tuple[int, str]] = (),
+    added: Sequence[tuple[int, str]],
     characters: str,
     adds_space: bool,
     drops_spaces: bool,
@@ -111,10 +112,10 @@ def definition_of_unigrams(
 ) -> bytes:
     """A tokenizer.json of a unigram model. pieces: with log-probabilities.
 
-    unknown: the index of the unknown piece. added: texts that are tokens wherever they occur. characters:
-    SentencePiece's table of replaced characters, in base 64. adds_space: whether a space is put before each text.
-    drops_spaces: whether spaces at the ends are removed, and runs of spaces become one. names_bytes: whether unknown
-    characters are written as bytes.
+    unknown: the index of the unknown piece. special: ids and texts of tokens that never match text. added: of tokens
+    wherever they occur. characters: SentencePiece's table of replaced characters, in base 64. adds_space: whether a
+    space is put before each text. drops_spaces: whether spaces at the ends are removed, and runs of spaces become one.
+    names_bytes: whether unknown characters are written as bytes.
     """
     normalisers: list[Json] = [{"type": "Precompiled", "precompiled_charsmap": characters}] * bool(characters)
     if drops_spaces:
@@ -126,9 +127,9 @@ def definition_of_unigrams(
     scheme = {"replacement": SPACE, "prepend_scheme": "always" if adds_space else "never", "split": is_one_word}
     restored = {"type": "Replace", "pattern": {"String": SPACE}, "content": " "}
     stripped = [{"type": "Strip", "content": " ", "start": 1, "stop": 0}] * adds_space
-    return _definition(
-        special=[],
-        added=[(len(pieces) + i, text) for i, text in enumerate(added)],
+    return tokenizer_definition(
+        special=special,
+        added=added,
         normalizer={"type": "Sequence", "normalizers": normalisers},
         pre_tokenizer={"type": "Metaspace", **scheme},
         decoder={"type": "Sequence", "decoders": [restored, {"type": "ByteFallback"}, {"type": "Fuse"}, *stripped]},
@@ -141,9 +142,12 @@ def definition_of_unigrams(
     )
 
 
-def _definition(
+def tokenizer_definition(
     *, special: Sequence[tuple[int, str]], added: Sequence[tuple[int, str]] = (), model: Json, **parts: Json | None
 ) -> bytes:
+    """A tokenizer.json. special: ids and texts of tokens that never match text. added: of those that match it as they
+    are. parts: the normalizer, pre_tokenizer and decoder.
+    """
     flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
     tokens: list[Json] = [
         {"id": token, "content": content, **flags, "special": is_special}
@@ -210,10 +214,11 @@ def definition_of_file(data: bytes, source: str, added: Sequence[str] = ()) -> b
         raise ModelFormatError(f"{source}: has spaces after words, or unmarked ones, which is not supported")
     characters = normalising.get(_CHARACTERS, b"")
     own = [piece for piece in pieces if piece.kind in (_NORMAL, _UNKNOWN, _BYTE)]
+    added_texts = [*added, *(piece.text for piece in pieces if piece.kind == _USER_DEFINED)]
     return definition_of_unigrams(
         [(piece.text, piece.score) for piece in own],
         unknown=own.index(next(piece for piece in own if piece.kind == _UNKNOWN)),
-        added=[*added, *(piece.text for piece in pieces if piece.kind == _USER_DEFINED)],
+        added=list(enumerate(added_texts, len(own))),
         characters=base64.b64encode(characters).decode() if isinstance(characters, bytes) else "",
         adds_space=bool(normalising.get(_ADDS_SPACE, 1)),
         drops_spaces=bool(normalising.get(_DROPS_SPACES, 1)),

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, ge
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 
-from chainrule.api.seq2seq.config import CaptionOptions, TargetBeam, WriteOptions
+from chainrule.api.models.config import GenerateOptions
+from chainrule.api.seq2seq.config import CaptionOptions, LanguageOptions, TargetBeam, WriteOptions
 from chainrule.api.texts.config import CorrectOptions
 from chainrule.base.options import describe_bounds, hints_of
-from chainrule.decoding.config import MAX_FORM_BYTES, SamplingConfig
+from chainrule.decoding.config import MAX_FORM_BYTES, Limits, SamplingConfig
 from chainrule.errors import TextError
 from chainrule.pictures.codec import decode_bytes, pixel_count
 from chainrule.pictures.picture import Picture
@@ -109,20 +110,20 @@ class OwnBody(Body):
         return self.model_dump(exclude={"model", "input"}, exclude_none=True)
 
 
-def options_body(options: type[Options], base: type[Body] = OwnBody) -> type[Body]:
+def options_body(*options: type[Options], base: type[Body] = OwnBody) -> type[Body]:
     """A body with the fields of `options` that requests may set, named as flags, within the bounds of `served`."""
-    hints, served = hints_of(options), {}
-    for field in fields(options):
-        allowed, bounds = field.metadata["served"], field.metadata
+    served: dict[str, Any] = {}
+    for field, hint in ((field, hints_of(kind)[field.name]) for kind in options for field in fields(kind)):
+        allowed, bounds = field.metadata.get("served"), field.metadata
         if not allowed:
             continue
         if allowed is True or isinstance(allowed[0], str):
             limits = {_THEIRS[name]: bounds[name] for name in _THEIRS if bounds[name] not in (None, inf)}
         else:
             limits = dict(zip(("ge", "le"), allowed, strict=True))
-        kind = Literal[allowed] if isinstance(allowed, tuple) and isinstance(allowed[0], str) else hints[field.name]
+        kind = Literal[allowed] if isinstance(allowed, tuple) and isinstance(allowed[0], str) else hint
         served[field.metadata["flag"] or field.name] = (_json_type(kind) | None, Field(None, **limits))
-    return create_model(f"{options.__name__}Body", __base__=base, **served)  # type: ignore[call-overload]
+    return create_model(f"{options[0].__name__}Body", __base__=base, **served)
 
 
 def _json_type(hint: Any) -> Any:
@@ -141,15 +142,12 @@ class StreamOptions(BaseModel):
     include_usage: bool | None = None
 
 
-class SamplingBody(Body if TYPE_CHECKING else options_body(SamplingConfig, Body)):  # type: ignore[misc]
-    """How texts are drawn, and where they end."""
+class SamplingBody(Body if TYPE_CHECKING else options_body(GenerateOptions, SamplingConfig, Limits, base=Body)):  # type: ignore[misc]
+    """How texts are drawn, and where they end: our options, and what other servers name or write otherwise."""
 
     typical_p: Number | None = Field(None, gt=0, le=1)  # `typical`, as other servers name it
     logit_bias: dict[str, Number] | None = None
-    seed: Whole | None = Field(None, ge=-(2**63), le=2**64 - 1)
     stop: Texts | None = None
-    min_tokens: Whole | None = Field(None, ge=0, le=_MOST)
-    n: Whole | None = Field(None, ge=1, le=_MOST)
     response_format: Any = None
     json_schema: dict[str, Any] | None = None
     regex: str | None = Field(None, max_length=MAX_FORM_BYTES)
@@ -174,7 +172,6 @@ class CompletionBody(SamplingBody):
 
     prompt: Any = Field(None, description="A text, several texts, token ids, or several lists of token ids.")
     suffix: str | None = None
-    max_tokens: Whole | None = Field(None, ge=0, le=_MOST)
     logprobs: Whole | None = Field(None, ge=0, le=_MOST)
     echo: bool | None = None
     best_of: Whole | None = Field(None, ge=1, le=_MOST)
@@ -184,7 +181,6 @@ class ChatBody(SamplingBody):
     """The body of /v1/chat/completions."""
 
     messages: list[dict[str, Any]]
-    max_tokens: Whole | None = Field(None, ge=0, le=_MOST)
     max_completion_tokens: Whole | None = Field(None, ge=0, le=_MOST)
     logprobs: bool | None = None
     top_logprobs: Whole | None = Field(None, ge=0, le=_MOST)
@@ -240,11 +236,15 @@ class SearchBody(OwnBody if TYPE_CHECKING else options_body(TargetBeam)):  # typ
     input: Texts
 
 
-class TranslateBody(SearchBody if TYPE_CHECKING else options_body(WriteOptions, SearchBody)):  # type: ignore[misc]
+class LanguagesBody(SearchBody if TYPE_CHECKING else options_body(LanguageOptions, base=SearchBody)):  # type: ignore[misc]
+    """The languages of texts that a seq2seq model reads and writes."""
+
+
+class TranslateBody(LanguagesBody if TYPE_CHECKING else options_body(WriteOptions, base=LanguagesBody)):  # type: ignore[misc]
     """The body of /v1/translate: source texts for a seq2seq model."""
 
 
-class CaptionBody(SearchBody if TYPE_CHECKING else options_body(CaptionOptions, SearchBody)):  # type: ignore[misc]
+class CaptionBody(SearchBody if TYPE_CHECKING else options_body(CaptionOptions, base=SearchBody)):  # type: ignore[misc]
     """The body of /v1/caption. input: pictures, each the base64 data of a PNG or JPEG file."""
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from chainrule.api.models.language_models import CausalModel
 from chainrule.api.seq2seq.config import TargetBeam
+from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel
 from chainrule.applications.continuations import Pair, split_pairs
 from chainrule.errors import SettingError, TextError
 from chainrule.evaluation.token_scores import score_documents
@@ -219,6 +220,8 @@ class Service:
         served = await self.table.get(body.model, "write")
         write = served.verb("write")
         texts, options = self._texts(body.input), self._search_options(body)
+        if isinstance(served.any_model, Seq2SeqModel):
+            write = _in_languages(served.any_model, options).write
 
         def written(first: int, last: int) -> list[Any]:
             return cast("list[Any]", write(texts[first:last], **options))
@@ -268,6 +271,19 @@ class Service:
                 400, f"input has {len(texts):,} texts; expected at most {self.limits.prompts:,}", param="input"
             )
         return texts
+
+
+def _in_languages(model: Seq2SeqModel, options: dict[str, Any]) -> Seq2SeqModel:
+    """The model in the languages that the options of a request name, which are taken out of them. Raises ApiError."""
+    for side in ("source", "target"):
+        language = options.pop(f"{side}_language", None)
+        try:
+            model = model if language is None else model.with_languages(**{side: language})
+        except SettingError as error:
+            raise ApiError(400, str(error), param=f"{side}_language") from None
+    if model.needs_language:
+        raise ApiError(400, "the model writes several languages; choose one by its token", param="target_language")
+    return model
 
 
 def _encoded(

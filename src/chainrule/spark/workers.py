@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
     from chainrule.api.models.model import Model
     from chainrule.ngram.config import NGramConfig
-    from chainrule.text.tokenization.splitters import Normalisation, Splitter
+    from chainrule.text.tokenization.config import Normalisation
+    from chainrule.text.tokenization.splitters import Splitter
     from chainrule.text.tokenization.vocabulary import Markers
 
 WORDS = "source long, start long, place long, tokens binary, counts binary, error string"

@@ -11,6 +11,7 @@ and m.
 
     Q4_0  d (q - 8)     Q5_0  d (q - 16)    Q8_0  d q      Q4_K, Q5_K  d s q - m t
     Q4_1  d q + m       Q5_1  d q + m       Q6_K  d s (q - 32)
+    MXFP4 2^(e - 127) v, v one of 16 numbers (Open Compute Project 2023)
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import math
 import mmap
 import struct
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -125,6 +126,16 @@ def _q6_k(blocks: Blocks) -> Weights:
     return ((_half(blocks, 208) * scales)[:, :, None] * q.reshape(-1, 16, 16)).reshape(-1, 256)
 
 
+# The numbers of four bits, FP4 E2M1: a sign, two bits of exponent, and one more.
+MXFP4_VALUES = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6], np.float32)
+
+
+def _mxfp4(blocks: Blocks) -> Weights:
+    scales = np.ldexp(np.float64(1), blocks[:, :1].astype(np.int64) - 127)
+    with np.errstate(over="ignore"):  # beyond float32, it is infinite
+        return (scales * MXFP4_VALUES[_nibbles(blocks[:, 1:])]).astype(np.float32)
+
+
 BLOCK_TYPES: dict[int, BlockType] = {
     0: BlockType("F32", 1, 4, None, np.dtype("<f4")),
     1: BlockType("F16", 1, 2, None, np.dtype("<f2")),
@@ -136,6 +147,7 @@ BLOCK_TYPES: dict[int, BlockType] = {
     12: BlockType("Q4_K", 256, 144, _q4_k),
     13: BlockType("Q5_K", 256, 176, _q5_k),
     14: BlockType("Q6_K", 256, 210, _q6_k),
+    39: BlockType("MXFP4", 32, 17, _mxfp4),
     30: BlockType("BF16", 1, 2, None, BFLOAT16),
 }
 
@@ -186,6 +198,9 @@ class Tensors(Mapping[str, "ndarray"]):
         return {name: layout.kind.name for name, layout in self._layouts.items()}
 
 
+Read = TypeVar("Read")
+
+
 class Gguf(NamedTuple):
     """The contents of a file."""
 
@@ -204,15 +219,34 @@ def is_gguf(path: Path) -> bool:
         return False
 
 
+class Header(NamedTuple):
+    """What a file says of itself, whatever the types of its tensors. names, kinds: of tensors. numbers: in all."""
+
+    metadata: dict[str, Any]
+    names: list[str]
+    kinds: list[str]
+    numbers: int
+
+
 def open_gguf(path: Path) -> Gguf:
     """Opens a file, mapped into memory; sizes in its header are checked before use. Raises ModelFormatError."""
+    return _opened(path, _read)
+
+
+def read_header(path: Path) -> Header:
+    """What a file says of itself, even if its tensors cannot be read. Raises ModelFormatError."""
+    return _opened(path, _read_header)
+
+
+def _opened(path: Path, read: Callable[[mmap.mmap], Read]) -> Read:
+    """What a function reads of a file. Raises ModelFormatError."""
     try:
         with open_regular(path) as file:
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
     except (OSError, ValueError) as error:
         raise ModelFormatError(f"{path}: cannot be opened: {getattr(error, 'strerror', None) or error}") from error
     try:
-        return _read(mapped)
+        return read(mapped)
     except _FileError as error:
         raise ModelFormatError(f"{path}: {error}") from None
     except (struct.error, UnicodeDecodeError, IndexError) as error:
@@ -269,8 +303,8 @@ class _Cursor:
         return [self.string() for _ in range(self.count(8))]
 
 
-def _read(mapped: mmap.mmap) -> Gguf:
-    """Raises _FileError, struct.error, UnicodeDecodeError."""
+def _read_metadata(mapped: mmap.mmap) -> tuple[_Cursor, int, dict[str, Any]]:
+    """A cursor at the entries of tensors, their number, and the metadata. Raises as `_read`."""
     cursor = _Cursor(mapped)
     cursor.position = len(MAGIC)
     version = cursor.number("I")
@@ -281,6 +315,26 @@ def _read(mapped: mmap.mmap) -> Gguf:
     for _ in range(values):
         name = cursor.string()
         metadata[name] = cursor.value(cursor.number("I"))
+    return cursor, tensors, metadata
+
+
+def _read_header(mapped: mmap.mmap) -> Header:
+    """Raises as `_read`."""
+    cursor, tensors, metadata = _read_metadata(mapped)
+    names: list[str] = []
+    kinds: list[str] = []
+    numbers = 0
+    for _ in range(tensors):
+        names.append(cursor.string())
+        shape, number, _ = _entry(cursor, names[-1])
+        kinds.append(BLOCK_TYPES[number].name if number in BLOCK_TYPES else f"ggml's type {number}")
+        numbers += math.prod(shape)
+    return Header(metadata, names, kinds, numbers)
+
+
+def _read(mapped: mmap.mmap) -> Gguf:
+    """Raises _FileError, struct.error, UnicodeDecodeError."""
+    cursor, tensors, metadata = _read_metadata(mapped)
     alignment = metadata.get("general.alignment", 32)
     if type(alignment) is not int or not 1 <= alignment <= 1 << 20:
         raise _FileError(f"general.alignment is {alignment!r}; expected a number of bytes from 1 to 1,048,576")
@@ -298,13 +352,21 @@ def _read(mapped: mmap.mmap) -> Gguf:
     return Gguf(metadata, Tensors(mapped, absolute))
 
 
-def _layout(cursor: _Cursor, name: str) -> _Layout:
-    """Raises _FileError."""
+def _entry(cursor: _Cursor, name: str) -> tuple[tuple[int, ...], int, int]:
+    """The shape of a tensor, the outermost dimension first, ggml's number of its type, and where it begins.
+
+    Raises _FileError.
+    """
     dimensions = cursor.number("I")
     if dimensions > _MAX_DIMENSIONS:
         raise _FileError(f"the tensor {name!r} has {dimensions} dimensions; expected at most {_MAX_DIMENSIONS}")
     shape = tuple(int(cursor.number("Q")) for _ in range(dimensions))[::-1]
-    number, begin = cursor.number("I"), int(cursor.number("Q"))
+    return shape, int(cursor.number("I")), int(cursor.number("Q"))
+
+
+def _layout(cursor: _Cursor, name: str) -> _Layout:
+    """Raises _FileError."""
+    shape, number, begin = _entry(cursor, name)
     if number not in BLOCK_TYPES:
         known = ", ".join(kind.name for kind in BLOCK_TYPES.values())
         raise _FileError(

@@ -83,7 +83,7 @@ def open_folder(folder: Path, open_pickle: OpenTensors | None = None) -> Checkpo
             f"{folder / CONFIG}: auto_map asks for code of the model's own, which is never run here; take a model "
             "whose architecture transformers has built in"
         )
-    tensors, files = _tensors_of(folder, open_pickle)
+    tensors, files = tensors_of_folder(folder, open_pickle)
     template = folder / CHAT_TEMPLATE
     return Checkpoint(
         str(folder),
@@ -172,8 +172,13 @@ def _bytes_of(path: Path) -> bytes:
         return read_file(path)
 
 
-def _tensors_of(folder: Path, open_pickle: OpenTensors | None) -> tuple[Mapping[str, ndarray], Mapping[str, str]]:
-    """All tensors of the folder, and the file that each is in. Raises ModelFormatError."""
+def tensors_of_folder(
+    folder: Path, open_pickle: OpenTensors | None = None
+) -> tuple[Mapping[str, ndarray], Mapping[str, str]]:
+    """All tensors of the folder, and the file that each is in. open_pickle: as for `open_folder`.
+
+    Raises ModelFormatError.
+    """
     if (folder / INDEX).exists():
         return _sharded(folder / INDEX, open_tensors)
     if (folder / TENSORS).exists():

@@ -118,7 +118,10 @@ def read_labelled(
     name, fields = os.fspath(name), (field, label_field)
     examples: Iterable[Labelled | TextError]
     if unit == "word" and fields != _FIELDS:
-        raise SettingError("field and label_field are of texts with one label; words are in words, or the first column")
+        raise SettingError(
+            "field and label_field are for texts with one label; labelled words are in the field words, or in the "
+            "first column"
+        )
     if FORMATS.get(text_suffix(name)) == "json":
         records = json_objects(name, on_bad, encoding=encoding)
         examples = (_or_error(_of_record, record, unit, place, fields) for place, record in records)

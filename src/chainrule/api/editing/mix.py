@@ -18,11 +18,20 @@ from chainrule.api.tokenizers import difference_of
 from chainrule.base.arguments import as_list
 from chainrule.errors import EstimationError, SettingError, prefix_errors
 from chainrule.families.table import why_no_table
-from chainrule.mixture.cache import UnigramCache
+from chainrule.mixture.adaptive import AdaptiveMixture, features_for_tuning
+from chainrule.mixture.cache import NGramCache
 from chainrule.mixture.components import Components, RescaledUnknown
 from chainrule.mixture.config import MixtureConfig
 from chainrule.mixture.interpolation import LinearMixture, LogLinearMixture
-from chainrule.mixture.tuning import MAX_PROBS, classes_of_tokens, linear_weights, log_linear_weights
+from chainrule.mixture.tuning import (
+    GATE_TOKENS,
+    MAX_PROBS,
+    classes_of_tokens,
+    gate_weights,
+    linear_weights,
+    log_linear_weights,
+    mean_weights,
+)
 from chainrule.ngram.config import COMPACT
 from chainrule.ngram.editing.merging import merge_tables, renumber, scale_unknown
 from chainrule.ngram.kenlm.probing import HashedModel
@@ -37,7 +46,7 @@ from chainrule.text.tokenization.vocabulary import Vocabulary
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtyping import Float64, Int32
+    from jaxtyping import Float32, Float64, Int32
     from numpy import ndarray
 
     from chainrule.base.progress import Progress
@@ -79,8 +88,9 @@ def mix(
         raise SettingError(f"{len(config.weights)} weights for {len(names)} models ({listed}); give one for each")
     if config.weights is not None and heldout is not None:
         raise SettingError("weights and heldout are both given; give weights, or a text to tune them on")
-    if config.buckets > 1 and heldout is None:
-        raise SettingError(f"buckets is {config.buckets}, and such weights are tuned on a text; give heldout")
+    if (config.buckets > 1 or config.adaptive) and heldout is None:
+        which = f"buckets is {config.buckets}" if config.buckets > 1 else "adaptive is set"
+        raise SettingError(f"{which}, and such weights are tuned on a text; give heldout")
     tokenizer = models[0].tokenizer
     document = document_in(*(model.record for model in models))
     source = None if heldout is None else source_of(heldout, document)
@@ -98,6 +108,8 @@ def mix(
         record["tuned_on"] = {**source.record, "tokens": int(stream.size), "unknown_tokens": unknown}
     mixture = _mixture(components, config, stream, progress)
     record["weights"] = mixture.weights.tolist()
+    if isinstance(mixture, AdaptiveMixture):
+        record["gate_gain"] = mixture.gain
     return CausalModel("mixture", mixture, tokenizer, record, speller_of(models, mixture.weights))
 
 
@@ -121,7 +133,7 @@ def _components(models: Sequence[Model], names: Sequence[str], cache: CacheConfi
     families, parts = [model.family for model in models], [_with_unseen_types(model, fewest) for model in models]
     if cache is not None:
         families.append("cache")
-        parts.append(UnigramCache(first.vocabulary_size, cache.words))
+        parts.append(NGramCache(first.vocabulary_size, cache.words, cache.order))
     return Components(tuple(families), tuple(parts))
 
 
@@ -158,7 +170,7 @@ def heldout_stream(source: Source, tokenizer: Tokenizer, progress: Progress) -> 
 
 def _mixture(
     components: Components, config: MixtureConfig, stream: Int32[ndarray, " tokens"] | None, progress: Progress
-) -> LinearMixture | LogLinearMixture:
+) -> LinearMixture | LogLinearMixture | AdaptiveMixture:
     count = len(components.models)
     given = config.weights if config.weights is not None else (1 / count,) * count
     if config.kind == "log-linear":
@@ -173,12 +185,26 @@ def _mixture(
         progress("scoring", done, count)
         scores.append(model.score_stream(stream))
     scored = np.stack(scores)
+    if config.adaptive:
+        return _adaptive_mixture(components, scored[:, :GATE_TOKENS], stream[:GATE_TOKENS], progress)
     if config.buckets == 1:
         return LinearMixture(components, linear_weights(scored, progress=progress))
     classes = classes_of_tokens(stream, components.vocabulary_size, config.buckets)
     previous = np.concatenate([np.array([BEGIN], np.int32), stream[:-1]])
     weights = linear_weights(scored, classes[previous], config.buckets + 1, progress)
     return LinearMixture(components, weights, classes)
+
+
+def _adaptive_mixture(
+    components: Components,
+    scores: Float32[ndarray, "models tokens"],
+    stream: Int32[ndarray, " tokens"],
+    progress: Progress,
+) -> AdaptiveMixture:
+    constant = linear_weights(scores, progress=progress)
+    features = features_for_tuning(components, scores, stream)
+    gate, gain = gate_weights(scores, features, constant, progress)
+    return AdaptiveMixture(components, gate, mean_weights(gate, features), gain)
 
 
 def _some_documents(stream: Int32[ndarray, " tokens"], vocabulary_size: int) -> list[Int32[ndarray, " tokens"]]:

@@ -7,25 +7,26 @@ from __future__ import annotations
 
 import math
 import secrets
-import warnings
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
+from chainrule.api.models.config import BeamOptions, ChatOptions, EvaluateOptions, GenerateOptions, StreamOptions
 from chainrule.api.models.embedding_model import EmbeddingModel
 from chainrule.api.models.scoring_model import ScoringModel
-from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.api.progress_line import showing
 from chainrule.applications.chat import ChatModel
 from chainrule.applications.chat_template import ChatFormat, ChatTemplate
 from chainrule.applications.completion import Completer, Completion, LastWordCorrector
 from chainrule.base.arguments import check_least
 from chainrule.base.distributions import top_of
 from chainrule.base.files import check_new_file, replace_file
+from chainrule.base.options import takes
 from chainrule.decoding.config import Limits
 from chainrule.decoding.form import form_of
-from chainrule.decoding.text_generator import Text, TextDecoder
+from chainrule.decoding.text_generator import SearchedTexts, Text, TextDecoder
 from chainrule.errors import SettingError
 from chainrule.evaluation.likelihood import measure
 from chainrule.families.table import FAMILIES
@@ -36,19 +37,23 @@ from chainrule.text.tokenization.tokenizer import MASK, masked_tokens
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from jaxtyping import Int32, Int64
+    from jaxtyping import Int32
     from numpy import ndarray
 
     from chainrule.api.models.model_info import ModelParts
     from chainrule.decoding.beam import SearchTree
-    from chainrule.decoding.config import BeamConfig, SamplingConfig
     from chainrule.evaluation.measurement import Measurement
     from chainrule.text.corpus.corpus import Paths, Source
     from chainrule.text.tokenization.tokenizer import Tokenizer
 
 _SUFFIXES = (".html", ".svg", ".json")
+
+
+def _seed(seed: int | None) -> int:
+    """The seed, or a random one."""
+    return secrets.randbits(32) if seed is None else seed
 
 
 @dataclass(frozen=True)
@@ -148,34 +153,26 @@ class CausalModel(ScoringModel):
 
     capability: ClassVar[str] = "continues texts"
 
-    @shows_progress
-    def evaluate(
-        self,
-        source: Source | Paths,
-        progress: ProgressOption = None,
-        *,
-        ends: bool = True,
-        frequencies: Int64[ndarray, " vocab"] | None = None,
-    ) -> Measurement:
+    @takes(EvaluateOptions)
+    def evaluate(self, options: EvaluateOptions) -> Measurement:
         """Measures the model on a text. ends: whether </s> is predicted, and counted as a token.
 
         Files are cut into documents as in training. frequencies: the count of each token in the training text, to
         report the cost of rare ones. Raises TextError.
         """
-        progress = callback(progress)
-        source = source_of(source, self.document)
-        model = self.language_model
-        return measure(
-            model,
-            self.tokenizer,
-            self.speller,
-            source,
-            progress,
-            stream_scoring=FAMILIES[self.family].stream_scoring(model),
-            ends=ends,
-            frequencies=frequencies,
-            **FAMILIES[self.family].measure_options(model),
-        )
+        model, family = self.language_model, FAMILIES[self.family]
+        with showing(options.progress) as progress:
+            return measure(
+                model,
+                self.tokenizer,
+                self.speller,
+                source_of(options.source, self.document),
+                progress,
+                stream_scoring=family.stream_scoring(model),
+                ends=options.ends,
+                frequencies=options.frequencies,
+                **family.measure_options(model),
+            )
 
     @property
     def is_distribution(self) -> bool:
@@ -193,61 +190,36 @@ class CausalModel(ScoringModel):
         [log_probs], [tokens] = self.language_model.top(state, top)
         return self._named_probs(tokens, log_probs)
 
-    def generate(
-        self,
-        prompt: str = "",
-        n: int = 1,
-        sampling: SamplingConfig | None = None,
-        limits: Limits | None = None,
-        *,
-        seed: int | None = None,
-        progress: ProgressOption = None,
-    ) -> list[str]:
+    @takes(GenerateOptions)
+    def generate(self, options: GenerateOptions) -> list[str]:
         """n sampled texts that begin with the prompt, as normalised.
 
         seed: the same one gives the same texts; without one, each call gives others. Raises SettingError.
 
         good:  model.generate("I visited San", 5, SamplingConfig(temperature=0.8), Limits(max_tokens=20), seed=1)
         """
-        return [text.text for text in self.sample(prompt, n, sampling, limits, seed=seed, progress=progress)]
+        return [text.text for text in self.sample(**options.given)]
 
-    @shows_progress
-    def sample(
-        self,
-        prompt: str = "",
-        n: int = 1,
-        sampling: SamplingConfig | None = None,
-        limits: Limits | None = None,
-        *,
-        seed: int | None = None,
-        progress: ProgressOption = None,
-    ) -> list[Text]:
+    @takes(GenerateOptions)
+    def sample(self, options: GenerateOptions) -> list[Text]:
         """As `generate`; each text with its log-probability, its tokens, and why it ended."""
-        progress = callback(progress)
-        seed = secrets.randbits(32) if seed is None else seed
-        return self.decoder.sample_each([prompt], n, sampling, limits, seed=seed, progress=progress)
+        with showing(options.progress) as progress:
+            return self.decoder.sample_each(
+                [options.prompt],
+                options.n,
+                options.sampling,
+                options.limits,
+                seed=_seed(options.seed),
+                progress=progress,
+            )
 
-    def stream(
-        self,
-        prompt: str = "",
-        sampling: SamplingConfig | None = None,
-        limits: Limits | None = None,
-        *,
-        seed: int | None = None,
-    ) -> Iterator[str]:
+    @takes(StreamOptions)
+    def stream(self, options: StreamOptions) -> Iterator[str]:
         """The first text of `generate`, piece by piece while it is drawn; the first piece is the prompt."""
-        seed = secrets.randbits(32) if seed is None else seed
-        return self.decoder.stream(prompt, sampling, limits, seed=seed)
+        return self.decoder.stream(options.prompt, options.sampling, options.limits, seed=_seed(options.seed))
 
-    def chat(
-        self,
-        messages: Iterable[Mapping[str, Any]],
-        sampling: SamplingConfig | None = None,
-        limits: Limits | None = None,
-        *,
-        seed: int | None = None,
-        warn: Callable[[str], None] = warnings.warn,
-    ) -> str:
+    @takes(ChatOptions)
+    def chat(self, options: ChatOptions) -> str:
         """The answer to the last message of a conversation, by the model's chat template.
 
         messages: dictionaries with role (system, user or assistant) and content. warn: a callback, called if the
@@ -256,21 +228,16 @@ class CausalModel(ScoringModel):
 
         good:  model.chat([{"role": "user", "content": "What is the capital of France?"}])
         """
-        return "".join(self.stream_chat(messages, sampling, limits, seed=seed, warn=warn))
+        return "".join(self.stream_chat(**options.given))
 
-    def stream_chat(
-        self,
-        messages: Iterable[Mapping[str, Any]],
-        sampling: SamplingConfig | None = None,
-        limits: Limits | None = None,
-        *,
-        seed: int | None = None,
-        warn: Callable[[str], None] = warnings.warn,
-    ) -> Iterator[str]:
+    @takes(ChatOptions)
+    def stream_chat(self, options: ChatOptions) -> Iterator[str]:
         """As `chat`, piece by piece while it is drawn."""
-        answer = self.chat_model.answer(messages, sampling, limits, seed=seed)
+        answer = self.chat_model.answer(options.messages, options.sampling, options.limits, seed=options.seed)
         if answer.dropped:
-            warn(f"the first {answer.dropped:,} messages were left out: the conversation is longer than the context")
+            options.warn(
+                f"the first {answer.dropped:,} messages were left out: the conversation is longer than the context"
+            )
         return iter(answer)
 
     @cached_property
@@ -282,26 +249,25 @@ class CausalModel(ScoringModel):
         """As `chat_model`, with another template, in Jinja; None: the model's own. Raises as `chat_model`."""
         return chat_model(self.parts, template)
 
-    @shows_progress
-    def beam(
-        self,
-        prompt: str = "",
-        search: BeamConfig | None = None,
-        limits: Limits | None = None,
-        *,
-        progress: ProgressOption = None,
-    ) -> list[Text]:
+    @takes(BeamOptions)
+    def beam(self, options: BeamOptions) -> list[Text]:
         """The likeliest texts that begin with the prompt, with their scores, best first. Raises SettingError."""
-        progress = callback(progress)
-        return self.decoder.search(prompt, search, limits, progress=progress).texts
+        return self._search(options).texts
 
-    def beam_tree(self, prompt: str = "", search: BeamConfig | None = None, limits: Limits | None = None) -> BeamTree:
+    @takes(BeamOptions)
+    def beam_tree(self, options: BeamOptions) -> BeamTree:
         """All that the search of `beam` considers, with the path of greedy search. Raises SettingError.
 
         good:  model.beam_tree("I visited", BeamConfig(size=2)).save("tree.html")
         """
-        tree = self.decoder.search(prompt, search, limits, keep_tree=True).tree
+        tree, prompt = self._search(options, keep_tree=True).tree, options.prompt
         return BeamTree(f"Beam search after “{prompt or '<s>'}”", prompt, cast("SearchTree", tree), self.tokenizer)
+
+    def _search(self, options: BeamOptions, *, keep_tree: bool = False) -> SearchedTexts:
+        with showing(options.progress) as progress:
+            return self.decoder.search(
+                options.prompt, options.search, options.limits, keep_tree=keep_tree, progress=progress
+            )
 
     def complete(
         self, text: str, n: int = 5, *, corrector: LastWordCorrector | None = None, regex: str | None = None

@@ -19,7 +19,7 @@ from chainrule.errors import ModelFormatError, SettingError, opening_folder
 from chainrule.families.table import FAMILIES
 from chainrule.ngram.arpa.lines import ARPA_SUFFIXES
 from chainrule.open_models import pictures
-from chainrule.open_models.gguf import open_gguf_checkpoint
+from chainrule.open_models.gguf.reading import open_gguf_checkpoint
 from chainrule.open_models.importing import import_checkpoint
 from chainrule.open_models.llama2c import describe_wrong_size, is_llama2c, open_llama2c
 from chainrule.storage.gguf import is_gguf

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from chainrule.base.tables import printable
+from chainrule.base.tables import text_of_rows
 from chainrule.drawing.pages import html_table
 from chainrule.evaluation.likelihood import model_signature, token_signature
 from chainrule.families.table import FAMILIES
@@ -48,8 +48,7 @@ class ModelInfo:
         return f"<ModelInfo>\n{self}"
 
     def __str__(self) -> str:
-        width = max(len(what) for what, _ in self.rows())
-        return "\n".join(f"{what:<{width}}  {printable(value)}" for what, value in self.rows())
+        return text_of_rows(self.rows())
 
     def _repr_html_(self) -> str:
         return html_table(f"{self.family} model", [], self.rows())

@@ -156,7 +156,7 @@ class CaptionModel:
         """
         return self._encoded(self.sources(pictures), callback(progress))
 
-    @takes(CaptionOptions, "beam")
+    @takes(CaptionOptions)
     def caption(self, pictures: Iterable[Any], options: CaptionOptions) -> list[list[Caption]]:
         """The likeliest captions of each picture, best first.
 

@@ -8,14 +8,17 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Literal
 
+from chainrule.api.models.config import GenerateOptions
 from chainrule.base.options import Options, changed, option
-from chainrule.decoding.config import BeamConfig
+from chainrule.decoding.config import BeamConfig, SamplingConfig
 
 if TYPE_CHECKING:
     from chainrule.api.progress_line import ProgressOption
 
 MAX_TOKENS = 60  # of a caption, unless another limit is set
 _SERVED_TOKENS = (1, 2**31 - 1)
+
+Regions = Literal["grid", "given", "proposed"]  # of a picture, that get a vector
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,13 +65,50 @@ class SearchOptions(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class WriteOptions(SearchOptions):
-    """As `SearchOptions`, of texts given texts. begin: what each text begins with; it is scored, too."""
+class TargetOptions(Options):
+    """How texts given texts begin and end. begin: what each text begins with; it is scored, too."""
 
     begin: str = option("", "what every text begins with; included in scores", hyphens=True, shown=False)
     max_tokens: int | None = option(
         None, "the longest text, in tokens; by default twice the source's plus 20", least=1, served=_SERVED_TOKENS
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class WriteOptions(SearchOptions, TargetOptions):
+    """As `SearchOptions`, of texts given texts."""
+
+
+@dataclass(frozen=True)
+class WriteTreeOptions(TargetOptions):
+    """As `WriteOptions`, of one search, whose tree is kept."""
+
+    beam: BeamConfig | None = changed(SearchOptions, "beam")
+
+
+@dataclass(frozen=True)
+class SampleOptions(TargetOptions):
+    """How texts given texts are sampled. first: the index of the first source among those of several calls."""
+
+    n: int = option(1, "how many texts for each source", least=1, flag=None)
+    sampling: SamplingConfig | None = changed(GenerateOptions, "sampling")
+    _: KW_ONLY
+    seed: int | None = changed(GenerateOptions, "seed")
+    first: int = option(0, "the index of the first source among all sources of several calls", flag=None)
+    progress: ProgressOption = changed(SearchOptions, "progress")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanguageOptions(Options):
+    """The languages of a model that reads or writes several: mBART, M2M-100, NLLB. A token, or its beginning.
+
+    In Python, `Seq2SeqModel.with_languages` takes them.
+    """
+
+    source_language: str | None = option(
+        None, "the language of the source, for mBART, M2M-100 and NLLB: fra_Latn or fra", served=True
+    )
+    target_language: str | None = option(None, "the language to translate into, likewise", served=True)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,7 @@ sentence by sentence.
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -14,7 +15,7 @@ import numpy as np
 
 from chainrule.api.seq2seq.config import TargetBeam
 from chainrule.decoding.beam import Hypothesis, SearchTree, search, with_greedy
-from chainrule.decoding.config import Limits
+from chainrule.decoding.config import Limits, SamplingConfig
 from chainrule.decoding.limits import constraints_for
 from chainrule.decoding.sampling import Sample, sample
 from chainrule.errors import SettingError
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
     from jaxtyping import Float32, Float64, Int32, Shaped
     from numpy import ndarray
 
-    from chainrule.api.seq2seq.config import WriteOptions
+    from chainrule.api.seq2seq.config import SampleOptions, WriteOptions, WriteTreeOptions
     from chainrule.base.progress import Progress
-    from chainrule.decoding.config import BeamConfig, SamplingConfig
+    from chainrule.decoding.config import BeamConfig
     from chainrule.decoding.limits import Constraints
     from chainrule.decoding.sampling import Ending
     from chainrule.neural.config.seq2seq import Seq2SeqConfig
@@ -139,37 +140,25 @@ class Seq2SeqGenerator:
             [self._written(one, source) for one in several] for source, several in zip(sources, searched, strict=True)
         ]
 
-    def search_tree(self, text: str, beam: BeamConfig, *, begin: str = "", max_tokens: int | None = None) -> SearchTree:
+    def search_tree(self, text: str, options: WriteTreeOptions) -> SearchTree:
         """All that a search considers, with the path of greedy search. Raises SettingError, also of an empty source."""
         [source] = self.encode([text])
         if not source.size:
             raise SettingError("the source is empty; give a text with a token in it at least")
-        given, constraints = (
-            self.model.given([source]),
-            self.constraints(begin, max_tokens or self.longest_target(source)),
-        )
+        given, beam = self.model.given([source]), options.beam or BEAM
+        constraints = self.constraints(options.begin, options.max_tokens or self.longest_target(source))
         [result] = search(given, [_PREFIX], beam, constraints, keep_tree=True)
         return with_greedy(given, _PREFIX, result.tree, beam, constraints)
 
-    def sample(
-        self,
-        texts: Sequence[str],
-        n: int,
-        config: SamplingConfig,
-        progress: Progress,
-        *,
-        seed: int,
-        first: int = 0,
-        begin: str = "",
-        max_tokens: int | None = None,
-    ) -> list[list[GeneratedText]]:
+    def sample(self, texts: Sequence[str], options: SampleOptions, progress: Progress) -> list[list[GeneratedText]]:
         """As `Seq2SeqModel.sample`."""
-        sources = self.encode(texts)
+        sources, n, max_tokens = self.encode(texts), options.n, options.max_tokens
+        seed = secrets.randbits(32) if options.seed is None else options.seed
         written: list[list[GeneratedText]] = []
         for low in range(0, len(texts), BATCH):
             progress("sampling", low, len(texts))
             batch = sources[low : low + BATCH]
-            number = (first + low) * n  # of the first text
+            number = (options.first + low) * n  # of the first text
             limits = [max_tokens or self.longest_target(source) for source in batch]
 
             def is_cut(text: int, tokens: Sequence[int], number: int = number, limits: Sequence[int] = limits) -> bool:
@@ -178,8 +167,8 @@ class Seq2SeqGenerator:
             samples = sample(
                 self.model.given(batch),
                 [_PREFIX] * len(batch),
-                config,
-                self.constraints(begin, max(limits)),
+                options.sampling or SamplingConfig(),
+                self.constraints(options.begin, max(limits)),
                 seed=seed,
                 texts_per_prefix=n,
                 first=number,

@@ -9,7 +9,7 @@ Legend: R regions, F numbers of a place, W of a phrase.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 
     Arrays = dict[str, ndarray]
 
-Regions = Literal["grid", "given", "proposed"]
 MOST_REGIONS = 32  # of a picture: the surest boxes that a detector proposes, or the first ones given
 MOST_WORDS = 12  # of a phrase
 _SURE = 0.3  # the least score of a proposed box: the decoder can learn to ignore boxes that are no region

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import warnings
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
@@ -20,20 +19,20 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from chainrule import __version__
+from chainrule.api.models.config import ChatOptions
 from chainrule.api.models.language_models import BeamTree, CausalModel
 from chainrule.api.models.load_model import open_checkpoint
 from chainrule.api.models.model_info import info_of_pairs, size_of
 from chainrule.api.progress_line import ProgressOption, callback, showing, shows_progress
-from chainrule.api.seq2seq.config import MeasureOptions, WriteOptions
-from chainrule.api.seq2seq.generation import BEAM, GeneratedText, Seq2SeqGenerator, score_targets
+from chainrule.api.seq2seq.config import MeasureOptions, SampleOptions, WriteOptions, WriteTreeOptions
+from chainrule.api.seq2seq.generation import GeneratedText, Seq2SeqGenerator, score_targets
 from chainrule.api.seq2seq.measurement import PairMeasurement, measure_pairs
 from chainrule.api.tokenizers import tokenizer_entry, tokenizer_from
 from chainrule.applications.chat import CHAT_LIMITS, Answer
 from chainrule.applications.config import CHAT_SAMPLING
 from chainrule.applications.messages import Message, as_messages, exchanges, split_system
-from chainrule.base.arguments import as_path, as_texts, check_least
+from chainrule.base.arguments import as_path, as_texts
 from chainrule.base.options import takes
-from chainrule.decoding.config import SamplingConfig
 from chainrule.decoding.text_generator import TextDecoder
 from chainrule.errors import ModelFormatError, SettingError, opening_folder
 from chainrule.neural.config import settings_of
@@ -57,13 +56,13 @@ from chainrule.text.tokenization.tokenizer import documents_of
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from jaxtyping import Float64, Int32
     from numpy import ndarray
 
     from chainrule.base.progress import Progress
-    from chainrule.decoding.config import BeamConfig, Limits
+    from chainrule.decoding.config import Limits, SamplingConfig
     from chainrule.neural.seq2seq.model import NeuralSeq2SeqModel
     from chainrule.storage.hugging_face import Checkpoint
     from chainrule.text.parallel import Pairs
@@ -223,7 +222,7 @@ class Seq2SeqModel:
         sources, targets = self.sources(pairs.sources), documents_of(self.target.encode_texts(pairs.targets).ids)
         return score_targets(self.model, sources, targets, progress)
 
-    @takes(WriteOptions, "beam")
+    @takes(WriteOptions)
     def write(self, texts: Sequence[str], options: WriteOptions) -> list[list[GeneratedText]]:
         """The likeliest texts for each source, best first; none for a source without tokens.
 
@@ -235,29 +234,17 @@ class Seq2SeqModel:
         with showing(options.progress) as progress:
             return self.generator.search(as_texts(texts), options, progress)
 
-    def beam_tree(
-        self, text: str, beam: BeamConfig | None = None, *, begin: str = "", max_tokens: int | None = None
-    ) -> BeamTree:
+    @takes(WriteTreeOptions)
+    def beam_tree(self, text: str, options: WriteTreeOptions) -> BeamTree:
         """All that the search of `write` considers for a source, with the path of greedy search. Raises as `write`.
 
         good:  model.beam_tree("ein Hund", BeamConfig(size=2)).save("tree.html")
         """
-        tree = self.generator.search_tree(text, beam or BEAM, begin=begin, max_tokens=max_tokens)
+        tree = self.generator.search_tree(text, options)
         return BeamTree(f"Beam search given “{text}”", text, tree, self.target)
 
-    @shows_progress
-    def sample(
-        self,
-        texts: Sequence[str],
-        n: int = 1,
-        sampling: SamplingConfig | None = None,
-        *,
-        seed: int | None = None,
-        first: int = 0,
-        begin: str = "",
-        max_tokens: int | None = None,
-        progress: ProgressOption = None,
-    ) -> list[list[GeneratedText]]:
+    @takes(SampleOptions)
+    def sample(self, texts: Sequence[str], options: SampleOptions) -> list[list[GeneratedText]]:
         """n sampled texts for each source; none for a source without tokens.
 
         seed: the same one gives the same texts; without one, each call gives others. first: the index of the first
@@ -266,37 +253,24 @@ class Seq2SeqModel:
 
         good:  model.sample(["ein Hund"], 5, chainrule.SamplingConfig(temperature=0.7, top_p=0.9), seed=1)
         """
-        check_least("n", n, 1)
-        return self.generator.sample(
-            as_texts(texts),
-            n,
-            sampling or SamplingConfig(),
-            callback(progress),
-            seed=secrets.randbits(32) if seed is None else seed,
-            first=first,
-            begin=begin,
-            max_tokens=max_tokens,
-        )
+        with showing(options.progress) as progress:
+            return self.generator.sample(as_texts(texts), options, progress)
 
-    def chat(
-        self,
-        messages: Iterable[Mapping[str, Any]],
-        sampling: SamplingConfig | None = None,
-        limits: Limits | None = None,
-        *,
-        seed: int | None = None,
-        warn: Callable[[str], None] = warnings.warn,
-    ) -> str:
+    @takes(ChatOptions)
+    def chat(self, options: ChatOptions) -> str:
         """The answer of a model that was trained on conversations, as `CausalModel.chat`.
 
         good:  model.chat([{"role": "user", "content": "my name is Ann"}])
         """
-        answer = PairChat(self.generator).answer(messages, sampling, limits, seed=seed)
+        chat = PairChat(self.generator)
+        answer = chat.answer(options.messages, options.sampling, options.limits, seed=options.seed)
         if answer.dropped:
-            warn(f"the first {answer.dropped:,} messages were left out: the conversation is longer than max_source")
+            options.warn(
+                f"the first {answer.dropped:,} messages were left out: the conversation is longer than max_source"
+            )
         return "".join(answer)
 
-    @takes(MeasureOptions, "beam")
+    @takes(MeasureOptions)
     def evaluate(self, pairs: Pairs, options: MeasureOptions) -> PairMeasurement:
         """Perplexity and bits per byte of the targets; BLEU, chrF, length ratio and ROUGE of the texts it writes.
 

@@ -84,7 +84,10 @@ class CorrectorOptions(CorrectionConfig):
         served=("english",),
     )
     grammar_rate: float | None = option(
-        None, "with --grammar english: errors a word that can go wrong (by default 0.015)", above=0, below=1
+        None,
+        "with --grammar english: the probability of an error at a word that can go wrong (by default 0.015)",
+        above=0,
+        below=1,
     )
     inflections: AnyPath | None = option(
         None,

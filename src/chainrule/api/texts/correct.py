@@ -78,7 +78,7 @@ def correct(source: Source | Paths, model: Model, options: CorrectOptions) -> It
     return _corrected(source_of(source), model, options)
 
 
-@takes(ChannelFirst, "channel")
+@takes(ChannelFirst)
 def corrector(model: Model, options: CorrectOptions) -> Corrector:
     """As `correct`, for strings: `corrector(lm).correct(["teh dog"])`."""
     return build_corrector(model, options)
@@ -302,7 +302,7 @@ class TunedCorrection(NamedTuple):
     at_edges: tuple[str, ...] = ()
 
 
-@takes(TuneOptions, "output")
+@takes(TuneOptions)
 def tune_correction(
     texts: Sequence[str],
     references: Sequence[str] | Sequence[Sequence[str]],

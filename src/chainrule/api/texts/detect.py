@@ -109,7 +109,7 @@ class DetectionMeasurement:
         return Plot(
             name="roc",
             title="ROC",
-            explained="How many texts by machines are found, by how many of people are taken for theirs.",
+            explained="The share of machine texts that are found, by the share of human texts that are taken for them.",
             lines=lines,
             x=Axis(label="false alarms (%)"),
             y=Axis(label="machines found (%)"),

@@ -29,7 +29,7 @@ class Neighbour(NamedTuple):
     start: int
 
 
-@takes(NearestOptions, "source")
+@takes(NearestOptions)
 def nearest(model: Model | WordVectors, sentence: str, options: NearestOptions) -> list[Neighbour]:
     """The words of a text nearest to the one in brackets, by the cosine of their vectors, best first.
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from chainrule.base.progress import Progress
 
 
-@takes(PromptOptions, "template", "choices")
+@takes(PromptOptions)
 def prompt(model: Model, data: Records, options: PromptOptions) -> PromptResult:
     """How often a model answers prompts correctly, without having been trained to.
 

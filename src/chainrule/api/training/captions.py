@@ -9,17 +9,19 @@ from __future__ import annotations
 import copy
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.api.run import RunOptions, record_header, training_run
+from chainrule.api.progress_line import showing
+from chainrule.api.run import record_header, training_run
 from chainrule.api.seq2seq.caption_model import FAMILY, CaptionModel
 from chainrule.api.seq2seq.generation import with_sentence_end
-from chainrule.api.seq2seq.picture_encoder import EncoderLike, PictureEncoder, encode_pictures, open_encoder
+from chainrule.api.seq2seq.picture_encoder import PictureEncoder, encode_pictures, open_encoder
 from chainrule.api.seq2seq.regions import MOST_REGIONS, RegionReader
 from chainrule.api.tokenizers import tokenize_source
+from chainrule.api.training.config import TrainCaptionsOptions
+from chainrule.base.options import takes
 from chainrule.errors import SettingError, TextError
 from chainrule.neural.config.seq2seq import CaptionConfig
 from chainrule.pictures.captions import CaptionedPicture, check_captions, digest_of_captions
@@ -37,12 +39,10 @@ if TYPE_CHECKING:
     from jaxtyping import Shaped
     from numpy import ndarray
 
-    from chainrule.api.seq2seq.regions import Regions
+    from chainrule.api.seq2seq.config import Regions
     from chainrule.base.progress import Progress
     from chainrule.neural.seq2seq.network import Seq2SeqNetwork
-    from chainrule.text.tokenization.config import TokenizerConfig
     from chainrule.text.tokenization.tokenizer import Tokenizer
-    from chainrule.text.tokenization.vocabulary import Markers
     from chainrule.training.config import TrainingRun
     from chainrule.training.objectives.seq2seq import TokenPairs
 
@@ -216,25 +216,8 @@ _RATE = 3e-3  # of AdamW beside Muon; at that of translation, 1e-2, additive att
 _TUNING_RATE = 1e-3  # of AdamW, with an encoder that is trained with the rest
 
 
-@shows_progress
-def train_captions(
-    pictures: Sequence[CaptionedPicture],
-    config: CaptionConfig | None = None,
-    *,
-    encoder: EncoderLike | PictureEncoder = "resnet",
-    tuned: bool | None = None,
-    features: str | os.PathLike[str] | None = None,
-    regions: Regions = "grid",
-    phrases: bool = False,
-    discriminator: float = 0.0,
-    tokenizer: TokenizerConfig | str = "word",
-    markers: Markers = "error",
-    training: TrainingConfig | None = None,
-    validation: Sequence[CaptionedPicture] | None = None,
-    run: TrainingRun | None = None,
-    progress: ProgressOption = None,
-    **options: Unpack[RunOptions],
-) -> CaptionModel:
+@takes(TrainCaptionsOptions)
+def train_captions(options: TrainCaptionsOptions) -> CaptionModel:
     """Trains a model of captions given pictures.
 
     encoder: what gives a vector for each place of a picture: a classifier of pictures or its path, whose weights are
@@ -251,23 +234,33 @@ def train_captions(
     good:  model = train_captions(chainrule.read_captions("train.jsonl"), encoder="resnet/", folder="captions/")
            model.save("captions/")
     """
+    with showing(options.progress) as progress:
+        return _train(options, progress)
+
+
+def _train(options: TrainCaptionsOptions, progress: Progress) -> CaptionModel:
     from chainrule.neural.seq2seq.captioner import attach_body, attached_body, new_body
     from chainrule.neural.seq2seq.model import NeuralSeq2SeqModel
     from chainrule.training.objectives.seq2seq import pairs_job
     from chainrule.training.run import run_job
 
-    progress = callback(progress)
-    run = training_run(run, options, progress)
+    run = training_run(options, progress)
     start_time = time.perf_counter()
-    opened, training = open_encoder(encoder, progress), training or TrainingConfig()
-    tuned = _is_tuned(opened, tuned, features)
+    features, regions, phrases, discriminator = (
+        options.features,
+        options.regions,
+        options.phrases,
+        options.discriminator,
+    )
+    opened, training = open_encoder(options.encoder, progress), options.training or TrainingConfig()
+    tuned = _is_tuned(opened, options.tuned, features)
     check_regions(opened, regions, phrases=phrases, tuned=tuned, features=features)
     with_pictures = opened.vectors is None
-    pictures = check_captions(pictures, with_pictures=with_pictures)
-    held = None if validation is None else check_captions(validation, with_pictures=with_pictures)
+    pictures = check_captions(options.pictures, with_pictures=with_pictures)
+    held = None if options.validation is None else check_captions(options.validation, with_pictures=with_pictures)
     if opened.vectors is not None and held is not None:
         raise SettingError("the vectors are those of the training pictures; leave validation out")
-    config = config or CaptionConfig()
+    config = options.config or CaptionConfig()
     check_discriminator(config, discriminator)
     if tuned:
         training = replace(training, optimiser=training.optimiser or "adamw")
@@ -278,7 +271,7 @@ def train_captions(
         check_phrases(pictures)
         texts += [phrase for item in pictures for phrase in item.boxes or ()]
     learned_texts = Lines(texts, "the captions")
-    both = tokenize_source(learned_texts, as_config(tokenizer), markers, progress=progress)
+    both = tokenize_source(learned_texts, as_config(options.tokenizer), options.markers, progress=progress)
     config = with_sentence_end(config, both.tokenizer)
     held_back = _held_back(pictures, training) if held is None and training.valid_share else 0
     reader = None if regions == "grid" else open_regions(opened, regions, both.tokenizer)

@@ -9,20 +9,20 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from chainrule.api.progress_line import ProgressOption, shows_progress
+from chainrule.api.progress_line import showing
+from chainrule.api.training.config import TrainChannelOptions, TrainGrammarOptions
 from chainrule.applications.noisy_channel.files import channel_of, write_channel, write_grammar
 from chainrule.applications.noisy_channel.inflections import english_inflections, read_inflections
 from chainrule.applications.noisy_channel.learning import learn_channel, learn_grammar, marks_as_word
 from chainrule.applications.noisy_channel.word_channel import english_grammar, words_and_marks
-from chainrule.base.progress import silent
+from chainrule.base.options import takes
 from chainrule.errors import TextError
 from chainrule.text.corpus.plain_text import lines_of
 from chainrule.text.parallel import pairs_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from chainrule.applications.config import ReadyChannel
     from chainrule.applications.noisy_channel.character_channel import Channel
     from chainrule.applications.noisy_channel.word_channel import WordChannel
     from chainrule.base.progress import Progress
@@ -139,15 +139,8 @@ def _parts(chunk: str) -> tuple[str, str, str]:
     return chunk[: len(chunk) - len(rest)], core, rest[len(core) :]
 
 
-@shows_progress
-def train_channel(
-    pairs: Iterable[tuple[str, str]] | str | PathLike[str],
-    output: str | PathLike[str] | None = None,
-    *,
-    rounds: int = 8,
-    prior: ReadyChannel | Channel | PathLike[str] | None = None,
-    progress: ProgressOption = None,
-) -> Channel:
+@takes(TrainChannelOptions)
+def train_channel(options: TrainChannelOptions) -> Channel:
     """Trains a channel of spelling errors, in lower case, by EM, for `correct`.
 
     pairs: (wrong, right), or a file of them, see `read_error_pairs`. output: the JSON file to write the channel to,
@@ -156,28 +149,29 @@ def train_channel(
 
     good:  channel = chainrule.train_channel([("teh", "the"), ("recieve", "receive")])
     """
-    if isinstance(pairs, (str, PathLike)):
-        read = read_error_pairs(pairs)
+    with showing(options.progress) as progress:
+        return _train(options, progress)
+
+
+def _train(options: TrainChannelOptions, progress: Progress) -> Channel:
+    if isinstance(options.pairs, (str, PathLike)):
+        read = read_error_pairs(options.pairs)
     else:
-        texts = list(pairs)
+        texts = list(options.pairs)
         read = _error_pairs(texts, [1.0] * len(texts))
+    prior, rounds = options.prior, options.rounds
     before = None if prior is None else channel_of(prior, _RATE_IN_WRONG_WORDS)
-    on_progress: Progress = progress if callable(progress) else silent
-    channel = learn_channel(read.pairs, weights=read.counts, rounds=rounds, prior=before, progress=on_progress)
-    if output is not None:
+    channel = learn_channel(read.pairs, weights=read.counts, rounds=rounds, prior=before, progress=progress)
+    if options.output is not None:
         record: dict[str, Any] = {"pairs": len(read.pairs), "left_out": read.left_out, "rounds": rounds}
         if before is not None:
             record["prior"] = before.name
-        write_channel(channel, Path(output), record)
+        write_channel(channel, Path(options.output), record)
     return channel
 
 
-def train_grammar(
-    pairs: Iterable[tuple[str, str]] | str | PathLike[str],
-    output: str | PathLike[str] | None = None,
-    *,
-    inflections: str | PathLike[str] | None = None,
-) -> WordChannel:
+@takes(TrainGrammarOptions)
+def train_grammar(options: TrainGrammarOptions) -> WordChannel:
     """Trains a channel of grammatical errors, by counting them, for `correct` and `noise`.
 
     pairs: (wrong, right) texts, or a file with a tab between them. output: the JSON file to write the channel to, which
@@ -187,14 +181,14 @@ def train_grammar(
 
     good:  grammar = chainrule.train_grammar([("he go home", "he goes home")])
     """
-    if isinstance(pairs, (str, PathLike)):
-        read = pairs_of([str(pairs)], ("wrong", "right"))
+    if isinstance(options.pairs, (str, PathLike)):
+        read = pairs_of([str(options.pairs)], ("wrong", "right"))
         texts = list(zip(read.sources, read.targets, strict=True))
     else:
-        texts = list(pairs)
+        texts = list(options.pairs)
     words = Counter(word.lower() for _, right in texts for word in words_and_marks(right))
-    forms = english_inflections(words) if inflections is None else read_inflections(inflections)
+    forms = english_inflections(words) if options.inflections is None else read_inflections(options.inflections)
     learned = learn_grammar(texts, forms, english_grammar(_PRIOR_RATE))
-    if output is not None:
-        write_grammar(learned, Path(output), {"pairs": len(texts)})
+    if options.output is not None:
+        write_grammar(learned, Path(options.output), {"pairs": len(texts)})
     return learned

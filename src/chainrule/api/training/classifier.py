@@ -4,59 +4,45 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from chainrule.api.models.classifier_model import ClassifierModel
-from chainrule.api.models.model import Model, check_model
-from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.api.run import RunOptions, record_header, training_run
+from chainrule.api.models.model import check_model
+from chainrule.api.progress_line import showing
+from chainrule.api.run import record_header, training_run
 from chainrule.api.tokenizers import tokenize_source
+from chainrule.api.training.config import FinetuneOptions, TrainClassifierOptions
 from chainrule.api.training.stream import vectors_of_tokens, with_words_of
 from chainrule.applications.classifier_inputs import BOX_UNIT, RATING_UNIT, default_network, digest_of_inputs, kind_of
 from chainrule.base.arguments import as_list, check_type
+from chainrule.base.options import takes
 from chainrule.errors import SettingError
 from chainrule.evaluation.ratings import ratings_of, scale_of, shares_of
 from chainrule.families.table import FAMILIES
 from chainrule.neural.config.classifiers import labelling_config, labelling_name
 from chainrule.pictures.boxes import box_rows
 from chainrule.text.corpus.corpus import Lines
-from chainrule.text.labelled import Labelled, LabelledUnit, classes_of, label_indices
+from chainrule.text.labelled import classes_of, label_indices
 from chainrule.text.tokenization.config import as_config
 from chainrule.text.tokenization.tokenizer import Tokenizer
 from chainrule.training.config import ClassifierTrainingConfig, FineTuningConfig, InitialVectors
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from chainrule.applications.classifier_inputs import InputKind
-    from chainrule.applications.labelled_pairs import LabelledPair
     from chainrule.base.progress import Progress
     from chainrule.neural.config.network import LabellingConfig
     from chainrule.neural.config.vision import PictureLabelling
     from chainrule.text.tokenization.config import TokenizerConfig
     from chainrule.text.tokenization.vocabulary import Markers
     from chainrule.text.vector_files import Vectors
-    from chainrule.training.config import TrainingRun
 
 
-@shows_progress
-def train_classifier(
-    examples: Iterable[Any],
-    network: LabellingConfig | str | None = None,
-    *,
-    unit: str | None = None,
-    training: ClassifierTrainingConfig | None = None,
-    tokenizer: TokenizerConfig | str | None = None,
-    markers: Markers = "keep",
-    vectors: str | os.PathLike[str] | None = None,
-    fixed_vectors: bool = False,
-    run: TrainingRun | None = None,
-    progress: ProgressOption = None,
-    **options: Unpack[RunOptions],
-) -> ClassifierModel:
+@takes(TrainClassifierOptions)
+def train_classifier(options: TrainClassifierOptions) -> ClassifierModel:
     """A model of family classifier, trained from scratch on labelled inputs: texts, trees and others.
 
     examples: of the kind that the network reads, as `read_labelled` gives them for texts. network: a configuration, or
@@ -66,37 +52,42 @@ def train_classifier(
     "rating", two inputs with a number; "box", things in pictures, as `read_boxes` gives them. tokenizer, markers: of
     texts, as in `train`. vectors: word vectors to initialise token vectors with; embedding_width is their width by
     default. fixed_vectors: whether they are never updated; then all words that have a vector are known, even if no
-    example has them. run, progress, options: as of `train`. Ctrl-C ends the training with the best epoch so far, once
+    example has them. The rest is as in `train`. Ctrl-C ends the training with the best epoch so far, once
     there is one. Raises SettingError; TextError where labels are missing, or all the same; EstimationError where the
     loss is no number; else what `train` raises.
 
     good:  chainrule.train_classifier(chainrule.read_labelled("reviews.tsv"), "convolution")
     """
+    with showing(options.progress) as progress:
+        return _train(options, progress)
+
+
+def _train(options: TrainClassifierOptions, progress: Progress) -> ClassifierModel:
     from chainrule.training.objectives.classifiers import train_from_scratch
     from chainrule.training.objectives.labels import Example, split
 
-    progress = callback(progress)
     began = time.perf_counter()
-    network, training = labelling_config(network or default_network(unit)), training or ClassifierTrainingConfig()
+    network = labelling_config(options.network or default_network(options.unit))
+    training, vectors = options.training or ClassifierTrainingConfig(), options.vectors
     check_type("training", training, ClassifierTrainingConfig)
-    kind = kind_of(network.reads, unit)
-    unit = kind.unit(unit)
-    run = training_run(run, options, progress)
-    examples = kind.check(as_list("examples", examples), unit)
+    kind = kind_of(network.reads, options.unit)
+    unit = kind.unit(options.unit)
+    run = training_run(options, progress)
+    examples = kind.check(as_list("examples", options.examples), unit)
     ratings = ratings_of(examples) if unit == RATING_UNIT else None
     labels = classes_of(examples, least=1 if unit == BOX_UNIT else 2) if ratings is None else scale_of(ratings)
-    if kind.tokenizer is None and (tokenizer is not None or vectors is not None):
+    if kind.tokenizer is None and (options.tokenizer is not None or vectors is not None):
         raise SettingError(f"{kind.plural} have no tokens; leave tokenizer and vectors out")
-    if fixed_vectors and vectors is None:
+    if options.fixed_vectors and vectors is None:
         raise SettingError("there are no vectors to be fixed; name word vectors, or leave fixed_vectors out")
     network = cast("LabellingConfig", kind.settle(network, [example.input for example in examples]))
-    learner = _tokenizer(kind, examples, tokenizer, markers, progress)
+    learner = _tokenizer(kind, examples, options.tokenizer, options.markers, progress)
     initial = None
     if vectors is not None:
-        if fixed_vectors:
+        if options.fixed_vectors:
             learner = with_words_of(learner, vectors, progress)
         found = vectors_of_tokens(vectors, learner.vocabulary.tokens(), progress)
-        network, initial = _as_wide(network, found), InitialVectors(found, fixed_vectors)
+        network, initial = _as_wide(network, found), InitialVectors(found, options.fixed_vectors)
     inputs = kind.encode(learner, examples, unit, network)
     index = {label: i for i, label in enumerate(labels)}
     if unit == BOX_UNIT:
@@ -152,39 +143,35 @@ def _as_wide(network: LabellingConfig, vectors: Vectors) -> LabellingConfig:
     return replace(network, **{field.name: int(vectors.rows.shape[1])})
 
 
-@shows_progress
-def finetune(
-    model: Model,
-    examples: Iterable[Labelled] | Iterable[LabelledPair],
-    unit: LabelledUnit | Literal["pair"] = "text",
-    config: FineTuningConfig | None = None,
-    *,
-    run: TrainingRun | None = None,
-    progress: ProgressOption = None,
-    **options: Unpack[RunOptions],
-) -> ClassifierModel:
+@takes(FinetuneOptions)
+def finetune(options: FinetuneOptions) -> ClassifierModel:
     """Trains a network with a classification head on labelled texts; returns a model of family classifier.
 
     model: a network of any family. examples: with a label for the text, for each of its words, or for a pair of
     sentences, as `unit` says; a pair is read as one text, [CLS] a [SEP] b [SEP], with the types of BERT where the
     network has them.
-    run, progress, options: as for `train`. Ctrl-C ends training with the best epoch so far, once there is one.
+    The rest is as in `train`. Ctrl-C ends training with the best epoch so far, once there is one.
     Raises SettingError if the model is not a network; TextError if there are too few labels; EstimationError if the
     loss is not finite; and what `train` raises.
 
     good:  chainrule.finetune(chainrule.load("lm/"), chainrule.read_labelled("reviews.tsv"))
     """
+    with showing(options.progress) as progress:
+        return _finetune(options, progress)
+
+
+def _finetune(options: FinetuneOptions, progress: Progress) -> ClassifierModel:
     from chainrule.training.objectives.classifiers import finetune_network
     from chainrule.training.objectives.labels import Example
 
-    progress = callback(progress)
+    model, unit, config = options.model, options.unit, options.config or FineTuningConfig()
     began = time.perf_counter()
     check_model(model)
-    check_type("config", config or FineTuningConfig(), FineTuningConfig)
+    check_type("config", config, FineTuningConfig)
     if not FAMILIES[model.family].embeds:
         raise SettingError(f"a model of family {model.family!r} has no encoder for a head; give a network")
     kind = kind_of("text", unit)
-    examples = kind.check(as_list("examples", examples), unit)
+    examples = kind.check(as_list("examples", options.examples), unit)
     units = kind.encode(model.tokenizer, examples, unit, None)
     labels = classes_of(examples)
     index = {label: i for i, label in enumerate(labels)}
@@ -192,8 +179,7 @@ def finetune(
         Example(own, np.array([index[label] for label in example.labels]))
         for own, example in zip(units, examples, strict=True)
     ]
-    config = config or FineTuningConfig()
-    run = training_run(run, options, progress)
+    run = training_run(options, progress)
     classifier, record = finetune_network(model.engine.network, labels, unit, labelled, config, run)
     record = {
         **record_header("classifier", config),

@@ -9,14 +9,16 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from chainrule.api.models.language_models import CausalModel
-from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.api.progress_line import showing
 from chainrule.api.run import check_ids_room, ids_file, may_exceed_memory, record_header
 from chainrule.api.tokenizers import tokenize_source
+from chainrule.api.training.config import CountOptions, TrainCountsOptions
 from chainrule.api.training.stream import speller_of_counts
 from chainrule.base.memory import Owned, as_bytes
+from chainrule.base.options import takes
 from chainrule.errors import SettingError, TextError
 from chainrule.families.table import FAMILIES
-from chainrule.ngram.config import DiskPlan, NGramConfig, check_tunable, ignore_plan
+from chainrule.ngram.config import NGramConfig, check_tunable, ignore_plan
 from chainrule.protocol import END, UNKNOWN
 from chainrule.text.corpus.corpus import source_of
 from chainrule.text.tokenization.build import splitter_of
@@ -26,46 +28,38 @@ from chainrule.text.tokenization.tokenizer import Tokenizer, encode_stream
 from chainrule.text.tokenization.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
     from typing import Any
 
-    from chainrule.text.corpus.corpus import Paths, Source
-    from chainrule.text.tokenization.config import TokenizerConfig
-    from chainrule.text.tokenization.vocabulary import Markers
+    from chainrule.base.progress import Progress
 
 
-@shows_progress
-def count_text(
-    source: Source | Paths,
-    path: str | os.PathLike[str],
-    *,
-    order: int = 5,
-    tokenizer: TokenizerConfig | str = "word",
-    markers: Markers = "error",
-    memory: int | str | None = None,
-    on_plan: Callable[[DiskPlan], None] = ignore_plan,
-    progress: ProgressOption = None,
-) -> dict[str, Any]:
+@takes(CountOptions)
+def count_text(options: CountOptions) -> dict[str, Any]:
     """Writes the counts of all n-grams of a text to a file, one a line, compressed if its name says so.
 
     memory, on_plan: as for `chainrule.train`. Returns the totals. Raises TextError, EstimationError, SettingError,
     OutputError.
     """
-    progress = callback(progress)
+    with showing(options.progress) as progress:
+        return _count(options, progress)
+
+
+def _count(options: CountOptions, progress: Progress) -> dict[str, Any]:
     from chainrule.ngram.counting.files import write_counts_file
     from chainrule.ngram.training import count_within
 
-    source, limit = source_of(source), as_bytes("memory", memory)
-    config = NGramConfig(order=order)
+    source, limit = source_of(options.source), as_bytes("memory", options.memory)
+    config = NGramConfig(order=options.order)
     on_disk = limit is not None or may_exceed_memory(source, FAMILIES["ngram"].token_bytes)
     with ids_file(None) if on_disk else nullcontext() as file:
         learner, stream, _ = tokenize_source(
-            source, tokenizer, markers, progress, check_ids_room if on_disk else None, file
+            source, options.tokenizer, options.markers, progress, check_ids_room if on_disk else None, file
         )
     owned = Owned(stream)
     del stream
+    on_plan = options.on_plan or ignore_plan
     counts = count_within(owned, learner.vocabulary_size, config, limit, progress, on_plan=on_plan)
-    lines = write_counts_file(path, counts, learner.vocabulary, progress)
+    lines = write_counts_file(options.path, counts, learner.vocabulary, progress)
     unigrams = counts.counts[counts.level(1)]
     return {
         "ngrams": list(counts.level_sizes),
@@ -76,37 +70,34 @@ def count_text(
     }
 
 
-@shows_progress
-def train_counts(
-    files: Sequence[str | os.PathLike[str]],
-    config: NGramConfig | None = None,
-    *,
-    tokenizer: TokenizerConfig | str | None = None,
-    progress: ProgressOption = None,
-    tune: Source | Paths | None = None,
-) -> CausalModel:
+@takes(TrainCountsOptions)
+def train_counts(options: TrainCountsOptions) -> CausalModel:
     """Trains an n-gram model on the sum of count files, of `count_text`, SRILM or Google.
 
     config: the files must have its order. tokenizer: that of the counted text; by default as the marks in the words
     show. tune: as for `chainrule.train`. Raises TextError, SettingError, EstimationError.
     """
-    progress = callback(progress)
+    with showing(options.progress) as progress:
+        return _train(options, progress)
+
+
+def _train(options: TrainCountsOptions, progress: Progress) -> CausalModel:
     from chainrule.ngram.counting.files import locate_ngram, read_counts
     from chainrule.ngram.training import model_of_counts
 
-    config = NGramConfig() if config is None else config
-    if tune is not None:
+    config, tune = options.config or NGramConfig(), None
+    if options.tune is not None:
         check_tunable(config)
-        tune = source_of(tune)
+        tune = source_of(options.tune)
     if config.begins == "all" and config.order > 2:
         raise SettingError("counts have one <s> per document; a model with begins='all' needs the text itself")
     began = time.perf_counter()
-    wanted = None if tokenizer is None else as_config(tokenizer)
+    wanted = None if options.tokenizer is None else as_config(options.tokenizer)
     if wanted is not None and wanted.is_limited:
         raise SettingError("counts have a fixed vocabulary; limit it when you count the text")
     splitter = None if wanted is None else splitter_of(os.fspath(wanted.kind))
     known = Vocabulary(() if splitter is None else splitter.alphabet)
-    names = [os.fspath(file) for file in files]
+    names = [os.fspath(file) for file in options.files]
     counts, vocabulary, digests = read_counts(names, config.order, progress, known)
     if splitter is not None and (token := unreachable_token(splitter, vocabulary.tokens())) is not None:
         raise TextError(

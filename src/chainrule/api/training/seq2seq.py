@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, NamedTuple, Unpack
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.api.run import RunOptions, record_header, training_run
+from chainrule.api.progress_line import showing
+from chainrule.api.run import record_header, training_run
 from chainrule.api.seq2seq.generation import with_sentence_end
 from chainrule.api.seq2seq.seq2seq_model import FAMILY, Seq2SeqModel
 from chainrule.api.tokenizers import tokenize_source
+from chainrule.api.training.config import TrainPairsOptions
 from chainrule.api.training.stream import check_fixed, initial_vectors
+from chainrule.base.options import takes
 from chainrule.errors import SettingError, TextError
 from chainrule.neural.config.seq2seq import Seq2SeqConfig
 from chainrule.protocol import UNKNOWN
@@ -22,39 +24,20 @@ from chainrule.text.tokenization.tokenizer import documents_of
 from chainrule.training.config import TrainingConfig
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Sequence
 
     from jaxtyping import Int32
     from numpy import ndarray
 
     from chainrule.base.progress import Progress
-    from chainrule.text.tokenization.config import TokenizerConfig
     from chainrule.text.tokenization.tokenizer import Tokenizer
-    from chainrule.text.tokenization.vocabulary import Markers
-    from chainrule.training.config import TrainingRun
     from chainrule.training.objectives.seq2seq import TokenPairs
 
     Rows = Sequence[Int32[ndarray, " tokens"]]
 
 
-@shows_progress
-def train_pairs(
-    pairs: Pairs,
-    config: Seq2SeqConfig | None = None,
-    *,
-    tokenizer: TokenizerConfig | str = "word",
-    source_tokenizer: TokenizerConfig | str | None = None,
-    markers: Markers = "error",
-    training: TrainingConfig | None = None,
-    validation: Pairs | None = None,
-    vectors: str | os.PathLike[str] | None = None,
-    source_vectors: str | os.PathLike[str] | None = None,
-    fixed_vectors: bool = False,
-    run: TrainingRun | None = None,
-    progress: ProgressOption = None,
-    **options: Unpack[RunOptions],
-) -> Seq2SeqModel:
+@takes(TrainPairsOptions)
+def train_pairs(options: TrainPairsOptions) -> Seq2SeqModel:
     """Trains a model of targets given sources.
 
     tokenizer: of both sides, learned from both; of targets alone if source_tokenizer is given, too. validation: pairs
@@ -66,18 +49,23 @@ def train_pairs(
     good:  model = train_pairs(parallel("train.de", "train.en"), tokenizer="bpe", folder="mt/")
            model.save("mt/")
     """
+    with showing(options.progress) as progress:
+        return _train(options, progress)
+
+
+def _train(options: TrainPairsOptions, progress: Progress) -> Seq2SeqModel:
     from chainrule.neural.seq2seq.model import NeuralSeq2SeqModel
     from chainrule.training.objectives.seq2seq import SideVectors, pairs_job
     from chainrule.training.run import run_job
 
-    progress = callback(progress)
-    run = training_run(run, options, progress)
-    config, training = config or Seq2SeqConfig(), training or TrainingConfig()
-    check_fixed(vectors, source_vectors, fixed=fixed_vectors)
+    pairs, validation = options.pairs, options.validation
+    run = training_run(options, progress)
+    config, training = options.config or Seq2SeqConfig(), options.training or TrainingConfig()
+    check_fixed(options.vectors, options.source_vectors, fixed=options.fixed_vectors)
     if not isinstance(pairs, Pairs):
         raise TypeError(f"train_pairs takes Pairs, not {type(pairs).__name__}; use Pairs(sources, targets) or parallel")
     start_time = time.perf_counter()
-    source, target, sources, targets = _encode(pairs, tokenizer, source_tokenizer, markers, progress)
+    source, target, sources, targets = _encode(options, progress)
     is_joint = source is target or source.vocabulary.tokens() == target.vocabulary.tokens()
     if config.shared in ("all", "inputs") and not is_joint:
         raise SettingError(
@@ -106,8 +94,8 @@ def train_pairs(
     sizes = (source.vocabulary_size, target.vocabulary_size)
     initial = SideVectors(
         *(
-            initial_vectors(name, side.vocabulary.tokens(), progress, fixed=fixed_vectors)
-            for side, name in ((source, source_vectors), (target, vectors))
+            initial_vectors(name, side.vocabulary.tokens(), progress, fixed=options.fixed_vectors)
+            for side, name in ((source, options.source_vectors), (target, options.vectors))
         )
     )
     vectors_used = {
@@ -140,21 +128,15 @@ class _Encoded(NamedTuple):
     targets: Rows
 
 
-def _encode(
-    pairs: Pairs,
-    tokenizer: TokenizerConfig | str,
-    source_tokenizer: TokenizerConfig | str | None,
-    markers: Markers,
-    progress: Progress,
-) -> _Encoded:
+def _encode(options: TrainPairsOptions, progress: Progress) -> _Encoded:
     """Learns or opens the tokenizers, and encodes both sides. Raises as `tokenized`."""
-    sides = pairs.sides()
-    if source_tokenizer is None:
-        both = tokenize_source(ParallelSource(*sides), as_config(tokenizer), markers, progress=progress)
+    sides, tokenizer, markers = options.pairs.sides(), as_config(options.tokenizer), options.markers
+    if options.source_tokenizer is None:
+        both = tokenize_source(ParallelSource(*sides), tokenizer, markers, progress=progress)
         rows = documents_of(both.stream)
-        return _Encoded(both.tokenizer, both.tokenizer, rows[: len(pairs)], rows[len(pairs) :])
-    first = tokenize_source(sides[0], as_config(source_tokenizer), markers, progress=progress)
-    second = tokenize_source(sides[1], as_config(tokenizer), markers, progress=progress)
+        return _Encoded(both.tokenizer, both.tokenizer, rows[: len(options.pairs)], rows[len(options.pairs) :])
+    first = tokenize_source(sides[0], as_config(options.source_tokenizer), markers, progress=progress)
+    second = tokenize_source(sides[1], tokenizer, markers, progress=progress)
     return _Encoded(first.tokenizer, second.tokenizer, documents_of(first.stream), documents_of(second.stream))
 
 

@@ -8,23 +8,22 @@ from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
 from chainrule.api.models.load_model import build_model, load
-from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.api.run import (
-    RUN_OPTIONS,
-    RunOptions,
-    check_ids_room,
-    ids_file,
-    may_exceed_memory,
-    record_header,
-    training_run,
-)
+from chainrule.api.progress_line import showing
+from chainrule.api.run import check_ids_room, ids_file, may_exceed_memory, record_header, training_run
 from chainrule.api.seq2seq.seq2seq_model import FAMILY
 from chainrule.api.tokenizers import tokenize_source
+from chainrule.api.training.config import (
+    AdaptOptions,
+    TrainMaskedOptions,
+    TrainNetworkOptions,
+    TrainNGramOptions,
+    TrainOptions,
+)
 from chainrule.api.training.residual import check_known, join_known, known_distribution, open_known
 from chainrule.api.training.stream import (
     check_fixed,
@@ -34,7 +33,7 @@ from chainrule.api.training.stream import (
     split_off_validation,
 )
 from chainrule.base.memory import Owned, as_bytes
-from chainrule.base.options import config_from_json
+from chainrule.base.options import config_from_json, takes
 from chainrule.base.scratch import token_counts
 from chainrule.base.threads import start_in_thread
 from chainrule.errors import SettingError, TextError
@@ -65,12 +64,10 @@ if TYPE_CHECKING:
     from chainrule.api.training.residual import Known
     from chainrule.base.progress import Progress
     from chainrule.families.family import Family
-    from chainrule.mixture.config import CacheConfig
-    from chainrule.neural.config import BidirectionalConfig, MaskedConfig, MaskedRecurrentConfig, NetworkConfig
+    from chainrule.neural.config import NetworkConfig
     from chainrule.neural.network import Network
     from chainrule.ngram.speller import Speller
     from chainrule.protocol import LanguageModel
-    from chainrule.text.corpus.corpus import Paths
     from chainrule.text.tokenization.build import Tokenized
     from chainrule.text.tokenization.tokenizer import Tokenizer
     from chainrule.text.tokenization.vocabulary import Markers
@@ -79,70 +76,24 @@ if TYPE_CHECKING:
 _DEFAULT = TokenizerConfig()
 
 
-class TrainOptions(RunOptions, total=False):
-    """Options of `train` for some families.
-
-    tune: a held-out text, which the weights, discounts or constant of an n-gram model's smoothing are tuned on.
-    vectors: word vectors that a network's token vectors start from: a folder, or a file of word2vec, GloVe or fastText.
-    fixed_vectors: whether those are never updated. memory: the most bytes that training an n-gram model may hold, such
-    as "4G"; the rest is kept on disk, and the model is the same. By default, the free memory. on_plan: a callback that
-    gets a DiskPlan before n-grams are counted on disk. residual_of: what a network learns the residual of: the order or
-    the settings of an n-gram model, which is estimated from the training text in folds, or the path of one that has not
-    seen that text.
-    """
-
-    tune: Source | Paths | None
-    vectors: str | os.PathLike[str] | None
-    fixed_vectors: bool
-    memory: int | str | None
-    on_plan: Callable[[DiskPlan], None]
-    residual_of: int | NGramConfig | str | os.PathLike[str] | None
-
-
-class TrainSettings(TrainOptions, total=False):
-    """All keyword arguments of `train`."""
-
-    tokenizer: TokenizerConfig | str
-    markers: Markers
-    training: TrainingConfig | None
-    validation: Source | Paths | None
-    start: str | os.PathLike[str] | None
-    run: TrainingRun | None
-    progress: ProgressOption
-
-
 @overload
+@takes(TrainMaskedOptions)
 def train(  # type: ignore[overload-overlap]  # a MaskedConfig is a TransformerConfig, too
-    source: Source | Paths,
-    config: MaskedConfig | MaskedRecurrentConfig | BidirectionalConfig,
-    **settings: Unpack[TrainSettings],
+    options: TrainMaskedOptions,
 ) -> MaskedModel: ...
 @overload
-def train(source: Source | Paths, config: NetworkConfig, **settings: Unpack[TrainSettings]) -> CausalNetwork: ...
+@takes(TrainNetworkOptions)
+def train(options: TrainNetworkOptions) -> CausalNetwork: ...
 @overload
-def train(
-    source: Source | Paths,
-    config: NGramConfig | CacheConfig | None = None,
-    **settings: Unpack[TrainSettings],
-) -> CausalModel: ...
+@takes(TrainNGramOptions)
+def train(options: TrainNGramOptions) -> CausalModel: ...
 @overload
-def train(source: Source | Paths, config: DataclassInstance | None, **settings: Unpack[TrainSettings]) -> Model: ...
+@takes(TrainOptions)
+def train(options: TrainOptions) -> Model: ...
 
 
-@shows_progress
-def train(
-    source: Source | Paths,
-    config: DataclassInstance | None = None,
-    *,
-    tokenizer: TokenizerConfig | str = "word",
-    markers: Markers = "error",
-    training: TrainingConfig | None = None,
-    validation: Source | Paths | None = None,
-    start: str | os.PathLike[str] | None = None,
-    run: TrainingRun | None = None,
-    progress: ProgressOption = None,
-    **options: Unpack[TrainOptions],
-) -> Model:
+@takes(TrainOptions)
+def train(options: TrainOptions) -> Model:
     """Trains a model on a text, in which each line is a document.
 
     config: the settings; their class names the family. By default, an n-gram model of order 5. tokenizer: a
@@ -150,7 +101,8 @@ def train(
     tokenizer.json or a model folder. markers: what to do with a literal <s>, </s> or <unk> in the text: error, skip or
     keep. progress: by default, a line at a terminal or in a notebook; True: in a log, too; False: nothing; or a
     callback that gets task, done and total. tune: a held-out text to tune an n-gram model's smoothing on. memory: the
-    most bytes that an n-gram model may hold while it is trained, such as "4G"; what needs more lies on disk.
+    most bytes that an n-gram model may hold while it is trained, such as "4G"; what needs more lies on disk. on_plan: a
+    callback that gets a DiskPlan before n-grams are counted there.
 
     All others are for networks. training: how long and how to train. validation: a text to choose the best weights by;
     by default, the end of the training text. start: the folder of a network to train further, with its configuration
@@ -168,11 +120,16 @@ def train(
     good:  chainrule.train("a.txt", chainrule.TransformerConfig(), training=TrainingConfig(minutes=5), folder="lm/")
     bad:   chainrule.train("a text")                    # a string names a file
     """
-    start_time, progress = time.perf_counter(), callback(progress)
-    request = _request(source, config, tokenizer, start, training, validation, options)
-    run = training_run(run, _run_options(options), progress)
+    with showing(options.progress) as progress:
+        return _train(options, progress)
+
+
+def _train(options: TrainOptions, progress: Progress) -> Model:
+    start_time = time.perf_counter()
+    request = _request(options)
+    run = training_run(options, progress)
     _check(request, run)
-    learner, stream, left_out = _read(request, markers, run.folder, progress)
+    learner, stream, left_out = _read(request, options.markers, run.folder, progress)
     counts = token_counts(stream, learner.vocabulary_size)
     _check_tokens(request.source, counts)
     speller = cache(start_in_thread(lambda: speller_of_counts(learner, counts, request.config, left_out)))
@@ -226,48 +183,36 @@ class _Request:
         return FAMILIES[self.family_name]
 
 
-def _request(
-    source: Source | Paths,
-    config: DataclassInstance | None,
-    tokenizer: TokenizerConfig | str,
-    start: str | os.PathLike[str] | None,
-    training: TrainingConfig | None,
-    validation: Source | Paths | None,
-    options: TrainOptions,
-) -> _Request:
+def _request(options: TrainOptions) -> _Request:
     """Opens texts, and the model to start from, whose configuration and tokenizer are then used."""
-    vectors, tune, network, source_checkpoint = options.get("vectors"), options.get("tune"), None, None
-    if start is not None:
-        model = _model_to_start_from(Path(start), config, tokenizer, vectors)
+    source, config, tokenizer = options.source, options.config, options.tokenizer
+    network, source_checkpoint = None, None
+    if options.start is not None:
+        model = _model_to_start_from(Path(options.start), config, tokenizer, options.vectors)
         network, source = model.engine.network.float(), source_of(source, model.document)
         source_checkpoint = model.record.get("hugging_face")
-        config, tokenizer = network.config, os.fspath(start)
+        config, tokenizer = network.config, os.fspath(options.start)
     source = source_of(source)
     document = document_in(source.record)
-    residual_of = options.get("residual_of")
-    known = None if residual_of is None else open_known(residual_of)
+    known = None if options.residual_of is None else open_known(options.residual_of)
     if known is not None and known.model is not None and as_config(tokenizer) == _DEFAULT and Path(known.name).is_dir():
         tokenizer = known.name
     return _Request(
         source,
         NGramConfig() if config is None else config,
         as_config(tokenizer),
-        training,
-        None if validation is None else source_of(validation, document),
-        None if tune is None else source_of(tune, document),
-        None if vectors is None else os.fspath(vectors),
-        options.get("fixed_vectors", False),
-        None if start is None else os.fspath(start),
+        options.training,
+        None if options.validation is None else source_of(options.validation, document),
+        None if options.tune is None else source_of(options.tune, document),
+        None if options.vectors is None else os.fspath(options.vectors),
+        options.fixed_vectors,
+        None if options.start is None else os.fspath(options.start),
         network,
         source_checkpoint,
-        as_bytes("memory", options.get("memory")),
-        options.get("on_plan", ignore_plan),
+        as_bytes("memory", options.memory),
+        options.on_plan or ignore_plan,
         known,
     )
-
-
-def _run_options(options: TrainOptions) -> RunOptions:
-    return cast("RunOptions", {name: value for name, value in options.items() if name in RUN_OPTIONS})
 
 
 def _check(request: _Request, run: TrainingRun) -> None:
@@ -422,17 +367,8 @@ def _request_record(request: _Request, counts: Int64[ndarray, " vocab"]) -> dict
     }
 
 
-def adapt(
-    model: str | os.PathLike[str],
-    source: Source | Paths,
-    *,
-    markers: Markers = "error",
-    training: TrainingConfig | None = None,
-    validation: Source | Paths | None = None,
-    run: TrainingRun | None = None,
-    progress: ProgressOption = None,
-    **options: Unpack[RunOptions],
-) -> Model:
+@takes(AdaptOptions)
+def adapt(options: AdaptOptions) -> Model:
     """Trains a network further, on other text; returns a new model with the same settings and tokenizer.
 
     model: the folder of a network of any family. Words that its tokenizer does not know stay unknown. The other
@@ -440,17 +376,9 @@ def adapt(
 
     good:  chainrule.adapt("lm/", "law.txt", training=chainrule.TrainingConfig(minutes=2)).save("law/")
     """
-    network_config_of(Path(model))
-    return train(
-        source,
-        markers=markers,
-        training=training,
-        validation=validation,
-        start=model,
-        run=run,
-        progress=progress,
-        **options,
-    )
+    network_config_of(Path(options.model))
+    others = {name: value for name, value in options.given.items() if name not in ("model", "source")}
+    return train(options.source, start=options.model, **others)
 
 
 def network_config_of(folder: Path) -> NetworkConfig:

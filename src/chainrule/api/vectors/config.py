@@ -2,16 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Literal
 
-from chainrule.base.options import Options, option
+from chainrule.api.config import CheckpointOptions, TokenOptions
+from chainrule.base.options import Options, changed, option
 from chainrule.errors import SettingError
+from chainrule.text.tokenization.config import TokenizerConfig
 
 if TYPE_CHECKING:
     import os
 
     from chainrule.api.progress_line import ProgressOption
+    from chainrule.text.corpus.corpus import Paths, Source
+    from chainrule.vectors.config import CooccurrenceConfig
+
+WORDS = TokenizerConfig(kind="word", min_count=5)  # word2vec.c's least count
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordOptions(TokenOptions):
+    """How a text becomes words; by default, those that occur five times or more."""
+
+    tokenizer: TokenizerConfig | str = changed(TokenOptions, "tokenizer", WORDS)
+
+
+@dataclass(frozen=True)
+class CooccurrenceOptions(WordOptions):
+    """The text in which co-occurrences are counted, and how."""
+
+    source: Source | Paths
+    config: CooccurrenceConfig | None = option(None, "the window, and the weights of what is in it", flag=None)
+    _: KW_ONLY
+    progress: ProgressOption = changed(CheckpointOptions, "progress")
 
 
 @dataclass(frozen=True, kw_only=True)

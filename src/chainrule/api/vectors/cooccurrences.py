@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.api.progress_line import ProgressOption, callback, showing, shows_progress
 from chainrule.api.run import ids_file
 from chainrule.api.tokenizers import tokenize_source
+from chainrule.api.vectors.config import CooccurrenceOptions
 from chainrule.base.files import compressing, replace_file
+from chainrule.base.options import takes
 from chainrule.base.scratch import token_counts
 from chainrule.errors import OutputError, SettingError
 from chainrule.text.corpus.corpus import source_of
 from chainrule.text.tokenization.build import keep_tokens, limit_vocabulary, listed_tokens, without_joiners
-from chainrule.text.tokenization.config import LEARNED, TokenizerConfig, as_config
+from chainrule.text.tokenization.config import LEARNED, as_config
 from chainrule.text.tokenization.splitters import Normaliser
 from chainrule.text.tokenization.vocabulary_kernels import FIRST_ORDINARY
 from chainrule.vectors.config import CooccurrenceConfig
@@ -31,7 +33,8 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.base.progress import Progress
-    from chainrule.text.corpus.corpus import Paths, Source
+    from chainrule.text.corpus.corpus import Source
+    from chainrule.text.tokenization.config import TokenizerConfig
     from chainrule.text.tokenization.tokenizer import Tokenizer
     from chainrule.text.tokenization.vocabulary import Markers
     from chainrule.vectors.cooccurrences import Cooccurrences
@@ -121,9 +124,6 @@ def read_cooccurrences(path: str | os.PathLike[str], *, progress: ProgressOption
     )
 
 
-WORDS = TokenizerConfig(kind="word", min_count=5)  # word2vec.c's least count
-
-
 def read_words(
     source: Source, tokenizer: TokenizerConfig, markers: Markers, progress: Progress, file: Any = None
 ) -> tuple[Tokenizer, Int32[ndarray, " tokens"]]:
@@ -147,15 +147,8 @@ def read_words(
     return ordered.tokenizer, ordered.stream
 
 
-@shows_progress
-def count_cooccurrences(
-    source: Source | Paths,
-    config: CooccurrenceConfig | None = None,
-    *,
-    tokenizer: TokenizerConfig | str = WORDS,
-    markers: Markers = "error",
-    progress: ProgressOption = None,
-) -> CooccurrenceMatrix:
+@takes(CooccurrenceOptions)
+def count_cooccurrences(options: CooccurrenceOptions) -> CooccurrenceMatrix:
     """Counts how often words occur within a window of one another; each line is a document.
 
     Words that are not in the tokenizer's vocabulary are removed from the text first, as GloVe does. Raises TextError,
@@ -169,12 +162,11 @@ def count_cooccurrences(
     >>> together.matrix().astype(int).tolist()
     [[0, 2, 0, 0], [2, 0, 1, 1], [0, 1, 0, 1], [0, 1, 1, 0]]
     """
-    on_progress = callback(progress)
-    source, config = source_of(source), config or CooccurrenceConfig()
-    with ids_file(None) as file:
-        learner, stream = read_words(source, as_config(tokenizer), markers, on_progress, file)
+    source, config = source_of(options.source), options.config or CooccurrenceConfig()
+    with showing(options.progress) as progress, ids_file(None) as file:
+        learner, stream = read_words(source, as_config(options.tokenizer), options.markers, progress, file)
         tokens = learner.vocabulary.tokens()
-        counted = count_stream(stream, len(tokens) - FIRST_ORDINARY, config, on_progress)
+        counted = count_stream(stream, len(tokens) - FIRST_ORDINARY, config, progress)
         occurrences = np.bincount(stream, minlength=len(tokens))[FIRST_ORDINARY:].tolist()
     words = [token.decode(errors="replace") for token in tokens[FIRST_ORDINARY:]]
     return CooccurrenceMatrix(words, occurrences, counted, {**source.record, "counting": asdict(config)})

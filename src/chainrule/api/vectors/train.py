@@ -13,20 +13,23 @@ import json
 import os
 import time
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import KW_ONLY, asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from chainrule.api.progress_line import ProgressLine, ProgressOption, callback, shows_progress
+from chainrule.api.config import CheckpointOptions
+from chainrule.api.progress_line import ProgressLine, showing
 from chainrule.api.run import ids_file, record_header
-from chainrule.api.vectors.cooccurrences import WORDS, CooccurrenceMatrix, read_words
+from chainrule.api.vectors.config import WORDS, WordOptions
+from chainrule.api.vectors.cooccurrences import CooccurrenceMatrix, read_words
 from chainrule.api.vectors.word_vectors import FAMILY, WordVectors
 from chainrule.base.arguments import as_path
 from chainrule.base.files import read_file, replace_file
 from chainrule.base.json import parse_json
 from chainrule.base.lanes import pad_to_lanes
 from chainrule.base.memory import check_fits
+from chainrule.base.options import option, takes
 from chainrule.base.scratch import token_counts
 from chainrule.errors import ModelFormatError, OutputError, SettingError
 from chainrule.protocol import END, UNKNOWN
@@ -149,18 +152,20 @@ def _aligned(array: ndarray) -> ndarray:
 _CHECKPOINT_SECONDS = 120.0  # seconds between checkpoints
 
 
-@shows_progress
-def train_vectors(
-    source: Source | Paths | CooccurrenceMatrix,
-    config: VectorsConfig | None = None,
-    *,
-    tokenizer: TokenizerConfig | str = WORDS,
-    markers: Markers = "error",
-    folder: str | os.PathLike[str] | None = None,
-    resume: bool = False,
-    on_report: Callable[[VectorsReport], None] | None = None,
-    progress: ProgressOption = None,
-) -> WordVectors:
+@dataclass(frozen=True)
+class TrainVectorsOptions(CheckpointOptions, WordOptions):
+    """What word vectors learn from, and how."""
+
+    source: Source | Paths | CooccurrenceMatrix
+    config: VectorsConfig | None = option(None, "their settings", flag=None)
+    _: KW_ONLY
+    on_report: Callable[[VectorsReport], None] | None = option(
+        None, "a callback that gets a VectorsReport after each step", flag=None
+    )
+
+
+@takes(TrainVectorsOptions)
+def train_vectors(options: TrainVectorsOptions) -> WordVectors:
     """Trains word vectors on a text, in which each line is a document; or GloVe's on co-occurrences counted before.
 
     tokenizer: as in `train`; by default, words that occur five times or more. folder: where checkpoints go; resume:
@@ -171,25 +176,29 @@ def train_vectors(
     good:  chainrule.train_vectors("corpus.txt").save("words/")
     good:  chainrule.train_vectors("corpus.txt", chainrule.VectorsConfig(method="cbow", subwords="3-6"))
     """
-    on_progress = callback(progress)
-    config, tokenizer = config or VectorsConfig(), as_config(tokenizer)
-    run_folder = None if folder is None else as_path(folder, "folder")
+    with showing(options.progress) as progress:
+        return _train(options, progress)
+
+
+def _train(options: TrainVectorsOptions, progress: Progress) -> WordVectors:
+    source, config, tokenizer = options.source, options.config or VectorsConfig(), as_config(options.tokenizer)
+    run_folder = None if options.folder is None else as_path(options.folder, "folder")
     start_time = time.perf_counter()
     with ids_file(run_folder) as file:
         if isinstance(source, CooccurrenceMatrix):
             material = _counted(source, config, tokenizer)
         else:
-            material = _read(source_of(source), tokenizer, markers, on_progress, file)
+            material = _read(source_of(source), tokenizer, options.markers, progress, file)
         config = config.resolved()
         run = {"settings": asdict(config), "text": material.digest}
-        checkpoint = open_checkpoint(run_folder, run) if resume and run_folder is not None else None
+        checkpoint = open_checkpoint(run_folder, run) if options.resume and run_folder is not None else None
         check_fits(2 * 4 * material.counts.size * (config.dimensions + 16), "training these vectors")
         start = checkpoint or (None, None)
         if isinstance(material.text, TrainingText):
-            training = training_on_text(material.text, config, on_progress, *start)
+            training = training_on_text(material.text, config, progress, *start)
         else:
             training = training_on_cooccurrences(material.text, config, *start)
-        _run(training, run_folder, run, on_report or _reporter(on_progress))
+        _run(training, run_folder, run, options.on_report or _reporter(progress))
     record = {
         **record_header(FAMILY, config),
         "seconds": time.perf_counter() - start_time,

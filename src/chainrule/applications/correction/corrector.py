@@ -270,7 +270,7 @@ class Corrector:
         ]
 
     def _likeliest(self, proposals: list[list[list[Proposal]]], variants: Variants) -> list[list[list[Proposal]]]:
-        """The proposals, without those of long rows that fit least between the chunks around them as these stand."""
+        """The proposals; of long rows, without those that fit worst between the chunks around them."""
         long = [
             (rows, i) for rows in proposals for i, row in enumerate(rows) if sum(one.chunks == 1 for one in row) > _WAYS
         ]

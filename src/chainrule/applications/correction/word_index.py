@@ -191,7 +191,7 @@ class WordIndex:
     def truecase(self, text: str, *, capitals: bool = False) -> str:
         """A text with words in capitals that the vocabulary hardly has as it writes them: THE Dog -> the dog, i -> I.
 
-        capitals: one that lacks is not put there: london stays.
+        A missing capital is not supplied: london stays.
         """
 
         def written(match: re.Match[str]) -> str:

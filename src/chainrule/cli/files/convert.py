@@ -7,8 +7,10 @@ from typing import Annotated, Literal, cast
 
 from cyclopts import CycloptsError, Parameter
 
+from chainrule.base.tables import text_of_rows
 from chainrule.cli.shared.models import check_model_target, check_shards_target, is_arpa, open_model, save_or_keep
 from chainrule.cli.shared.options import (
+    NO_FLAGS,
     Json,
     ModelPath,
     ModelTokenizerName,
@@ -16,11 +18,12 @@ from chainrule.cli.shared.options import (
     Normalise,
     Overwrite,
     WholeNumber,
-    normalisation_steps,
+    tokenizer_of,
+    with_defaults,
 )
 from chainrule.cli.shared.screen import note, print_json, progress_bar
 from chainrule.cli.shared.server_options import ModelOrName, ServerOptions
-from chainrule.errors import SettingError
+from chainrule.errors import ChainruleError, SettingError
 
 Form = Literal["hugging-face"]
 
@@ -104,7 +107,8 @@ def convert(
         check_shards_target(target, compact=compact)
     check_model_target(target, overwrite=overwrite, compact=compact)
     with progress_bar() as progress:
-        config = tokenizer and TokenizerConfig(kind=tokenizer, normalise=normalisation_steps(normalise))
+        flags = with_defaults(TokenizerConfig, NO_FLAGS, kind=tokenizer, normalise=normalise)
+        config = tokenizer and tokenizer_of(flags)
         model = open_model(source, config, None, progress, allow_pickle=allow_pickle)
         if model.is_compact and not compact:
             note(f"{source}: was quantised when it was compacted, and stays so")
@@ -143,12 +147,20 @@ def info(model: ModelPath, /, *, json: Json = False) -> None:
         $ chainrule info lm/
 
     Prints the model card, the size in bytes, and the model's part of the
-    signatures of its figures. --json prints the full record.
+    signatures of its figures. --json prints the full record. Of a folder or
+    file of others that cannot be opened, it prints what is in it, and why.
     """
     from chainrule.api.opening import info as read_info
 
-    with progress_bar() as progress:
-        summary = read_info(model, progress=progress)
+    try:
+        with progress_bar() as progress:
+            summary = read_info(model, progress=progress)
+    except ChainruleError as error:
+        if json and error.contents:
+            print_json({"model": str(model), "refused": str(error), "contents": dict(error.contents)})
+        elif error.contents:
+            print(text_of_rows(error.contents))
+        raise
     if json:
         print_json({"model": str(model), **summary.as_json()})
     else:
@@ -164,7 +176,9 @@ def verify(
     ] = False,
     text: Annotated[
         Path | None,
-        Parameter(help="Text to check it after, a line a document; by default the model's own. For --url, a must."),
+        Parameter(
+            help="A text whose beginnings are the contexts to check; by default, the model draws one. --url needs it."
+        ),
         Needs("distribution"),
     ] = None,
     contexts: Annotated[
@@ -174,7 +188,7 @@ def verify(
     server: ServerOptions = ServerOptions(),  # noqa: B008
     json: Json = False,
 ) -> None:
-    """Verify the checksums of a model folder, or that probabilities are some.
+    """Verify the checksums of a model folder, or that probabilities sum to one.
 
         $ chainrule verify lm/
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import CycloptsError, Parameter
 
+from chainrule.api.training.config import CountOptions
 from chainrule.cli.shared.options import (
-    DEFAULT_TOKENIZER,
     NO_FLAGS,
     Flags,
     Json,
@@ -16,9 +16,10 @@ from chainrule.cli.shared.options import (
     Memory,
     Overwrite,
     TextFiles,
-    TokenizerOptions,
-    WholeNumber,
+    TokenizerFlags,
+    flag,
     given_settings,
+    tokenizer_of,
 )
 from chainrule.cli.shared.screen import note_plan, print_json, progress_bar
 from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, check_text_target, note_repairs
@@ -37,11 +38,9 @@ def count(
             name=("--output", "-o"), help="The file to write; compressed if its name ends in .gz, .zst, .xz or .bz2."
         ),
     ],
-    order: Annotated[
-        int | None, WholeNumber, Parameter(help="The longest n-grams to count: 5 by default.", show_default=False)
-    ] = None,
+    order: Annotated[int | None, flag(CountOptions, "order")] = None,
     together: Flags[CooccurrenceConfig] = NO_FLAGS,
-    tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
+    tokenizer: TokenizerFlags = NO_FLAGS,
     markers: MarkerRule = "error",
     reading: TextOptions = DEFAULT_READING,
     memory: Memory = None,
@@ -79,7 +78,7 @@ def count(
             source,
             output,
             order=order,
-            tokenizer=tokenizer.config(),
+            tokenizer=tokenizer_of(tokenizer),
             markers=markers,
             memory=memory,
             on_plan=note_plan,
@@ -101,19 +100,20 @@ def _count_together(
     source: Corpus,
     output: Path,
     config: CooccurrenceConfig,
-    tokenizer: TokenizerOptions,
+    tokenizer: TokenizerFlags,
     markers: Markers,
     *,
     overwrite: bool,
     json: bool,
 ) -> None:
-    from chainrule.api.vectors.cooccurrences import WORDS, count_cooccurrences, files_of
+    from chainrule.api.vectors.config import WORDS
+    from chainrule.api.vectors.cooccurrences import count_cooccurrences, files_of
 
     files = files_of(output)
     for path in files:
         check_text_target(path, source, overwrite=overwrite)
     with progress_bar() as progress:
-        words = tokenizer.config(WORDS.min_count)
+        words = tokenizer_of(tokenizer, WORDS.min_count)
         together = count_cooccurrences(source, config, tokenizer=words, markers=markers, progress=progress)
         together.save(output, overwrite=overwrite, progress=progress)
     note_repairs(source)

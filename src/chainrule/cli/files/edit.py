@@ -23,7 +23,7 @@ from chainrule.cli.shared.options import (
 )
 from chainrule.cli.shared.screen import note, print_json, progress_bar
 from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, note_repairs, text_for
-from chainrule.errors import SettingError
+from chainrule.errors import SettingError, prefix_errors
 from chainrule.mixture.config import CacheConfig, Kind, MixtureConfig
 
 if TYPE_CHECKING:
@@ -163,11 +163,20 @@ def mix(
         WholeNumber,
         Parameter(help="Separate weights for this many classes of the previous token, by its frequency."),
     ] = 1,
+    adaptive: Annotated[
+        bool,
+        Parameter(negative=(), help="With --tune: weights that depend on the context, by a gate that is learned."),
+    ] = False,
     cache: Annotated[
         int | None,
         WholeNumber,
         Parameter(help="Add a cache of this many previous tokens of the document, such as 500."),
     ] = None,
+    cache_order: Annotated[
+        int,
+        WholeNumber,
+        Parameter(help="With --cache: count n-grams up to this order among them, such as 6."),
+    ] = 1,
     static: Annotated[
         bool, Parameter(negative=(), help="Merge n-gram models into one n-gram model; vocabularies may differ.")
     ] = False,
@@ -208,16 +217,21 @@ def mix(
     from chainrule.api.editing.mix import merge
     from chainrule.api.editing.mix import mix as mix_models
 
-    if static and (kind != "linear" or buckets != 1 or cache is not None):
-        raise CycloptsError(msg="--static is for linear mixtures, with neither --buckets nor --cache.")
-    if exchange and (static or kind != "linear" or buckets != 1 or cache is not None or tune or weights):
+    if static and (kind != "linear" or buckets != 1 or cache is not None or adaptive):
+        raise CycloptsError(msg="--static is for linear mixtures, with neither --buckets, --adaptive nor --cache.")
+    if cache_order != 1 and cache is None:
+        raise CycloptsError(msg="--cache-order is for a cache; say how many tokens it keeps: --cache 10000.")
+    if adaptive and tune is None:
+        raise CycloptsError(msg="--adaptive learns its weights from a held-out text; give one: --tune heldout.txt.")
+    if exchange and (kind != "linear" or buckets != 1 or cache is not None or tune or weights or static or adaptive):
         raise CycloptsError(msg="--exchange keeps the weights of the first model; leave other options out.")
     if exchange and len(models) != _EXCHANGED:
         raise CycloptsError(msg="--exchange takes a model that --residual-of has made, and an n-gram model.")
     if tune is not None and weights:
         raise CycloptsError(msg="Give either --tune or --weights.")
-    config = MixtureConfig(kind=kind, weights=tuple(weights) or None, buckets=buckets)
-    cached = None if cache is None else CacheConfig(words=cache)
+    config = MixtureConfig(kind=kind, weights=tuple(weights) or None, buckets=buckets, adaptive=adaptive)
+    with prefix_errors("the cache"):
+        cached = None if cache is None else CacheConfig(words=cache, order=cache_order)
     heldout = None if tune is None else text_for(models, reading, tune)
     _check_all_differ(models)
     check_model_target(output, overwrite=overwrite)
@@ -246,6 +260,8 @@ def mix(
         print_json({**summary, "models": model.record["models"], "weights": model.record["weights"]})
     else:
         print(_weights_table(model.record, "log-linear" if exchange else kind))
+        if adaptive:
+            print(_gate_line(model.record["gate_gain"]))
         print(f"{output}: {summary['seconds']:.1f} s")
 
 
@@ -268,6 +284,15 @@ def _check_all_differ(models: Sequence[Path]) -> None:
                 f"{path} is named twice; name each model once, and set how much it counts with --weights"
             )
         seen.add(path.resolve())
+
+
+def _gate_line(gain: float) -> str:
+    """What an adaptive mixture gained on the part of the tuning text that its gate did not learn from."""
+    if not gain:
+        return "weights that depend on the context gain nothing on a tenth of the tuning text; they stay constant"
+    return (
+        f"means of weights that depend on the context; they gain {gain:.4f} nats a token on a tenth of the tuning text"
+    )
 
 
 def _weights_table(record: dict[str, Any], kind: Kind) -> str:

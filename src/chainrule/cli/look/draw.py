@@ -171,12 +171,12 @@ def inspect(
     ] = None,
     remove: Annotated[
         Literal["zero", "mean"] | None,
-        Parameter(help="Of a Transformer: put nothing, or its mean so far, in place of each part in turn."),
+        Parameter(help="Of a Transformer: replace each part in turn by nothing, or by its mean so far."),
     ] = None,
     patch: Annotated[
         str | None,
         Parameter(
-            help="Of a Transformer: put in place of each part what it is for this text, of as many tokens.",
+            help="Of a Transformer: replace each part in turn by what it is for this text of as many tokens.",
             allow_leading_hyphen=True,
         ),
     ] = None,
@@ -190,7 +190,8 @@ def inspect(
     head: Annotated[
         tuple[str, ...],
         Parameter(
-            help="With --remove or --patch: LAYER.HEAD, from 1; repeat it: these heads also all at once.", negative=()
+            help="With --remove or --patch: LAYER.HEAD, from 1; repeat it to replace several heads at once, too.",
+            negative=(),
         ),
     ] = (),
     overwrite: Overwrite = False,

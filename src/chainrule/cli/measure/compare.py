@@ -16,7 +16,6 @@ from chainrule.cli.look.explore import explorer_of
 from chainrule.cli.measure.evaluate import NO_PAIRS, PairsOptions, compare_pairs
 from chainrule.cli.shared.models import open_model
 from chainrule.cli.shared.options import (
-    DEFAULT_TOKENIZER,
     FILE,
     NO_FLAGS,
     Flags,
@@ -25,10 +24,11 @@ from chainrule.cli.shared.options import (
     Output,
     Overwrite,
     TextFile,
-    TokenizerOptions,
+    TokenizerFlags,
     file_or_dash,
     given_settings,
     refuse,
+    tokenizer_of,
 )
 from chainrule.cli.shared.screen import check_plot_option, note, print_json, progress_bar
 from chainrule.cli.shared.texts import (
@@ -59,7 +59,7 @@ def compare_smoothings(
     train: Source,
     measured: Source,
     options: SmoothingsOptions,
-    tokenizer: TokenizerOptions,
+    tokenizer: TokenizerFlags,
     markers: Markers,
     progress: Progress,
 ) -> SmoothingTable:
@@ -74,7 +74,7 @@ def compare_smoothings(
         measured,
         smoothings=SMOOTHINGS if ALL in options.smoothings else options.smoothings,
         order=options.order,
-        tokenizer=tokenizer.config(),
+        tokenizer=tokenizer_of(tokenizer),
         markers=markers,
         progress=progress,
     )
@@ -110,7 +110,7 @@ def compare(
         Parameter(help="Compare networks that label: train each on a file of labelled texts, and test it on this one."),
     ] = None,
     pairs: PairsOptions = NO_PAIRS,
-    tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
+    tokenizer: TokenizerFlags = NO_FLAGS,
     markers: ModelMarkerRule = None,
     reading: TextOptions = DEFAULT_READING,
     overwrite: Overwrite = False,
@@ -147,7 +147,7 @@ def compare(
         _compare_labels(texts, labels, tokenizer, json=json, **given)
         return
     if pairs != NO_PAIRS:
-        if not is_plain or given or tokenizer != DEFAULT_TOKENIZER:
+        if not is_plain or given or given_settings(tokenizer):
             raise CycloptsError(msg="--source and --target go with seq2seq models, --beam and --max-tokens alone.")
         compare_pairs(texts, pairs, json=json)
         return
@@ -211,7 +211,7 @@ def _show(
 def _compare_labels(
     texts: tuple[str, ...],
     labels: str,
-    tokenizer: TokenizerOptions,
+    tokenizer: TokenizerFlags,
     *,
     json: bool,
     minutes: float | None = None,
@@ -234,7 +234,7 @@ def _compare_labels(
             kind.read(texts[0], unit, config, raise_error, progress),
             kind.read(labels, unit, config, raise_error, progress),
             training=ClassifierTrainingConfig(minutes=minutes),
-            tokenizer=None if tokenizer == DEFAULT_TOKENIZER else tokenizer.config(),
+            tokenizer=tokenizer_of(tokenizer) if given_settings(tokenizer) else None,
             progress=progress,
             **options,
         )
@@ -245,7 +245,7 @@ def _compare_labels(
 
 
 def _compare_models(
-    models: tuple[str, ...], text: str, tokenizer: TokenizerOptions, markers: Markers | None, reading: TextOptions
+    models: tuple[str, ...], text: str, tokenizer: TokenizerFlags, markers: Markers | None, reading: TextOptions
 ) -> tuple[Comparison, str]:
     """Compares saved models; also says what the table is about."""
     from chainrule.base.files import describe_duplicate
@@ -259,7 +259,7 @@ def _compare_models(
     if twice is not None:
         raise CycloptsError(msg=f"MODELS name {twice}; a model is compared with others.")
     source = text_for([Path(name) for name in models], reading, text)
-    config = None if tokenizer == DEFAULT_TOKENIZER else tokenizer.config()
+    config = tokenizer_of(tokenizer) if given_settings(tokenizer) else None
     # A folder has a tokenizer of its own. With ARPA files, the option is for these; without any, folders refuse it.
     of_folders = config if all(Path(name).is_dir() for name in models) else None
     with progress_bar() as progress:
@@ -276,7 +276,7 @@ def _compare_families(
     texts: tuple[str, ...],
     heldout: str | None,
     options: FamiliesOptions,
-    tokenizer: TokenizerOptions,
+    tokenizer: TokenizerFlags,
     markers: Markers,
     reading: TextOptions,
 ) -> tuple[Comparison, str]:
@@ -291,7 +291,7 @@ def _compare_families(
                 train,
                 measured,
                 order=options.order,
-                tokenizer=tokenizer.config(),
+                tokenizer=tokenizer_of(tokenizer),
                 markers=markers,
                 networks=networks,
                 progress=progress,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import CycloptsError, Parameter
 
+from chainrule.api.models.config import EvaluateOptions
 from chainrule.api.seq2seq.config import MeasureOptions
 from chainrule.api.vectors.config import VectorsEvaluation
 from chainrule.cli.shared.models import labels_inputs, open_model
@@ -21,6 +22,7 @@ from chainrule.cli.shared.options import (
     Needs,
     TextFiles,
     file_or_dash,
+    flag,
     given_settings,
 )
 from chainrule.cli.shared.screen import count_of, note, print_json, progress_bar
@@ -245,7 +247,7 @@ def evaluate(
     captions: CaptionsOptions = NO_CAPTIONS,
     tokenizer: ModelTokenizerName = None,
     markers: ModelMarkerRule = None,
-    ends: Annotated[bool, Parameter(help="Predict and count the end of each line or sentence, as is usual.")] = True,
+    ends: Annotated[bool, flag(EvaluateOptions, "ends")] = True,
     reading: TextOptions = DEFAULT_READING,
     label_field: LabelField = "label",
     json: Json = False,

@@ -6,26 +6,27 @@ library and all verbs. The options for generating texts are in groups, as the he
 
 from __future__ import annotations
 
+import re
 import secrets
-from dataclasses import MISSING, dataclass, field, fields, make_dataclass, replace
+from dataclasses import MISSING, Field, dataclass, field, fields, make_dataclass, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar, cast, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar, get_args, get_origin
 
 from cyclopts import CycloptsError, Group, Parameter
 
+from chainrule.api.config import MemoryOptions, RunOptions, TokenOptions, VectorOptions
+from chainrule.api.models.config import GenerateOptions
 from chainrule.api.seq2seq.config import TargetBeam
 from chainrule.base.options import hints_of, is_rare, own_fields_first
 from chainrule.decoding.config import BeamConfig, Limits, SamplingConfig
+from chainrule.text.tokenization.config import TokenizerConfig
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from _typeshed import DataclassInstance
     from cyclopts import Token
-
-    from chainrule.text.tokenization.config import TokenizerConfig
-    from chainrule.text.tokenization.splitters import Normalisation
 
 
 def file_or_dash(type_: Any, value: str | None) -> None:
@@ -95,18 +96,7 @@ ModelOutput = Annotated[
         help="A new model folder, or an ARPA file: .arpa, .arpa.gz, .zst, .xz or .bz2.",
     ),
 ]
-Overwrite = Annotated[bool, Parameter(negative=(), help="Replace existing files.")]
-Resume = Annotated[
-    bool,
-    Parameter(
-        negative=(), help="Continue from the checkpoint in the folder, with the same settings; start if there is none."
-    ),
-]
 Json = Annotated[bool, Parameter(negative=(), help="Print JSON, for programs.")]
-MarkerRule = Annotated[
-    Literal["error", "skip", "keep"],
-    Parameter(help="What to do about a literal <s>, </s> or <unk> in the text; keep counts <unk> as the unknown word."),
-]
 ModelTokenizerName = Annotated[
     str | None,
     Parameter(
@@ -118,78 +108,6 @@ ModelMarkerRule = Annotated[
     Literal["error", "skip", "keep"] | None,
     Parameter(help="What to do about a literal <s>, </s> or <unk> in the text; by default as in training."),
 ]
-Memory = Annotated[
-    str | None,
-    Parameter(
-        help="The most memory to use, such as 4G. What needs more lies in temporary files (in TMPDIR); the result is "
-        "the same. By default, what is free."
-    ),
-]
-Seed = Annotated[
-    int | None,
-    WholeNumber,
-    Parameter(help="The same seed gives the same texts. Without it, a random seed, which is printed."),
-]
-Normalise = Annotated[
-    str | None, Parameter(help="Normalise all text first: nfc or nfkc, lower; or two with a comma: nfc,lower.")
-]
-
-
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
-class TokenizerOptions:
-    """The tokenizer of a new model."""
-
-    tokenizer: Annotated[
-        str | None,
-        Parameter(
-            help="word (the default): words and punctuation; whitespace: as KenLM; character; byte; bpe, unigram, "
-            "wordpiece: pieces learned from the text; or the path of a tokenizer.json or a model folder."
-        ),
-    ] = None
-    normalise: Normalise = None
-    vocabulary_size: Annotated[
-        int | None,
-        WholeNumber,
-        Parameter(
-            help="At most this many tokens, markers included: the most frequent words, or pieces (8000 by default)."
-        ),
-    ] = None
-    vocabulary_min_count: Annotated[
-        int | None,
-        WholeNumber,
-        Parameter(help="Tokens seen less often become <unk>, in training too; by default 1, for word vectors 5."),
-    ] = None
-    vocabulary: Annotated[
-        str | None, Parameter(help="A file with the vocabulary, one token a line, as the tokenizer writes them.")
-    ] = None
-
-    def config(self, default_min_count: int = 1) -> TokenizerConfig:
-        """default_min_count: of a vocabulary from the text, if --vocabulary-min-count is not given.
-
-        Raises SettingError.
-        """
-        from chainrule.text.tokenization.config import TokenizerConfig
-
-        config = TokenizerConfig(
-            kind=self.tokenizer or "word",
-            normalise=normalisation_steps(self.normalise),
-            vocabulary_size=self.vocabulary_size,
-            min_count=1 if self.vocabulary_min_count is None else self.vocabulary_min_count,
-            vocabulary=self.vocabulary,
-        )
-        takes_default = self.vocabulary_min_count is None and config.learns_words and self.vocabulary is None
-        return replace(config, min_count=default_min_count) if takes_default else config
-
-
-def normalisation_steps(normalise: str | None) -> tuple[Normalisation, ...]:
-    """The steps that --normalise names; the tokenizer checks them."""
-    return cast("tuple[Normalisation, ...]", tuple(normalise.split(","))) if normalise else ()
-
-
-DEFAULT_TOKENIZER = TokenizerOptions()
-
-
 TreeFile = Annotated[
     Path | None,
     Parameter(
@@ -230,25 +148,15 @@ def flags_of(config: type[DataclassInstance], prefix: str = "") -> Any:
     hints = hints_of(config)
     flags = []
     for setting in own_fields_first(config):
-        name = setting.metadata.get("flag")
-        if is_rare(setting) or name is None:
+        if is_rare(setting) or setting.metadata.get("flag") is None:
             continue
-        default = setting.default if setting.metadata["shown"] and setting.default is not MISSING else None
-        reads = setting.metadata["reads"]
-        kind = str if reads == "file" else reads or hints[setting.name]
+        kind = _kind_of(setting, hints[setting.name])
         is_several = get_origin(kind) is tuple
-        parameter = Parameter(
-            name=f"--{prefix}{name or setting.name.replace('_', '-')}" if prefix or name else _FLAGS.get(setting.name),
-            help=_sentence(setting.metadata["help"]),
-            show_default=False if default in (None, ()) or is_several else partial(_shown, default),
-            consume_multiple=is_several or None,
-            negative=() if is_several or setting.metadata["is_switch"] else None,
-            allow_leading_hyphen=setting.metadata["hyphens"],
-        )
-        is_whole = int in (kind, *get_args(kind)) and float not in get_args(kind)
-        marks = (parameter, FILE) if reads == "file" else (parameter, WholeNumber) if is_whole else (parameter,)
+        default = setting.default if setting.metadata["shown"] and setting.default is not MISSING else None
+        shown = Parameter(show_default=False if default in (None, ()) or is_several else partial(_shown, default))
+        marks: list[Parameter | Needs] = [Parameter.combine(_parameter(setting, kind, prefix), shown)]
         if needs := setting.metadata["needs"]:
-            marks = (*marks, Needs(needs))
+            marks.append(Needs(needs))
         optional = kind if is_several else kind | None
         own = field(default=() if is_several else None, metadata=setting.metadata)
         flags.append((setting.name, Annotated[optional, *marks], own))
@@ -256,6 +164,36 @@ def flags_of(config: type[DataclassInstance], prefix: str = "") -> Any:
     flag_class = make_dataclass(name, flags, frozen=True, kw_only=True)
     flag_class.__module__ = __name__
     return Parameter(name="*")(flag_class)
+
+
+def flag(config: type[DataclassInstance], name: str) -> Parameter:
+    """What cyclopts must know of one option, for a parameter that has its type: its flag, its help, how it is read.
+
+    good:  resume: Annotated[bool, flag(RunOptions, "resume")] = False
+    """
+    [setting] = [setting for setting in fields(config) if setting.name == name]
+    return _parameter(setting, _kind_of(setting, hints_of(config)[name]))
+
+
+def _kind_of(setting: Field[Any], hint: Any) -> Any:
+    """The type of a flag."""
+    reads = setting.metadata["reads"]
+    return str if reads == "file" else reads or hint
+
+
+def _parameter(setting: Field[Any], kind: Any, prefix: str = "") -> Parameter:
+    name, is_several = setting.metadata["flag"], get_origin(kind) is tuple
+    parameter = Parameter(
+        name=f"--{prefix}{name or setting.name.replace('_', '-')}" if prefix or name else _FLAGS.get(setting.name),
+        help=_sentence(setting.metadata["help"]),
+        consume_multiple=is_several or None,
+        negative=() if is_several or setting.metadata["is_switch"] else None,
+        allow_leading_hyphen=setting.metadata["hyphens"],
+    )
+    is_whole = int in (kind, *get_args(kind)) and float not in get_args(kind)
+    if setting.metadata["reads"] == "file":
+        return Parameter.combine(parameter, FILE)
+    return Parameter.combine(parameter, WholeNumber) if is_whole else parameter
 
 
 def flags_of_any(configs: Sequence[type[DataclassInstance]], prefix: str = "", without: Sequence[str] = ()) -> Any:
@@ -303,10 +241,12 @@ def given_flags(flags: Any) -> list[str]:
     )
 
 
+_VALUE = re.compile(r"\S*\d |\S+( \(.*?\))?:")  # at the start of a help text: 2, or word (the default):
+
+
 def _sentence(text: str) -> str:
     """A help text as a sentence; a value at its start keeps its case."""
-    first = text.split(" ")[0]
-    return f"{text if ':' in first or first[-1].isdigit() else text[0].upper() + text[1:]}."
+    return f"{text if _VALUE.match(text) else text[0].upper() + text[1:]}."
 
 
 def _shown(default: Any, _: object) -> str:
@@ -318,6 +258,8 @@ if TYPE_CHECKING:
 
     class Flags(Generic[Config]):
         """The flags of a configuration; of several, A | B, as `flags_of_any`. All are optional."""
+
+        def __init__(self, **settings: Any) -> None: ...
 else:
 
     class Flags:
@@ -337,6 +279,32 @@ class _NoFlags(dict[str, Any]):
 
 
 NO_FLAGS: Any = _NoFlags()
+
+
+def with_defaults(config: type[DataclassInstance], flags: Any, **settings: Any) -> Any:
+    """The flags of a configuration, with these settings where none is given."""
+    given = {} if flags is NO_FLAGS else {own.name: getattr(flags, own.name) for own in fields(flags)}
+    return _flags_of(config)(**settings | {name: value for name, value in given.items() if value not in (None, ())})
+
+
+# Flags of options that several verbs have.
+Resume = Annotated[bool, flag(RunOptions, "resume")]
+Overwrite = Annotated[bool, flag(RunOptions, "overwrite")]
+MarkerRule = Annotated[Literal["error", "skip", "keep"], flag(TokenOptions, "markers")]
+Memory = Annotated[str | None, flag(MemoryOptions, "memory")]
+Seed = Annotated[int | None, flag(GenerateOptions, "seed")]
+Normalise = Annotated[str | None, flag(TokenizerConfig, "normalise")]
+VectorFlags = Flags[VectorOptions]
+TokenizerFlags = Flags[TokenizerConfig]
+
+
+def tokenizer_of(flags: TokenizerFlags, default_min_count: int = 1) -> TokenizerConfig:
+    """default_min_count: of a vocabulary from the text, if --vocabulary-min-count is not given. Raises SettingError."""
+    given = given_settings(flags)
+    config = TokenizerConfig(**given)
+    takes_default = "min_count" not in given and config.learns_words and config.vocabulary is None
+    return replace(config, min_count=default_min_count) if takes_default else config
+
 
 BEAM_GROUP = Group("Beam search", sort_key=3)
 LimitFlags = Annotated[Flags[Limits], Parameter(group=Group("Limits", sort_key=1))]

@@ -9,15 +9,15 @@ position: parallel texts, n-best lists with their references.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.shared.options import Needs, WholeNumber
+from chainrule.cli.shared.options import Flags, Needs, WholeNumber, flag, given_settings
 from chainrule.cli.shared.screen import count_of, note
 from chainrule.errors import SettingError
-from chainrule.text.corpus.reading import SUFFIXES, UTF_8, EncodingErrors, Reading, document_in
+from chainrule.text.corpus.reading import UTF_8, Reading, document_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,11 +32,7 @@ if TYPE_CHECKING:
     from chainrule.text.labelled import LabelledUnit
 
 
-FieldName = Annotated[str, Parameter(help="The field of a record, or the column of a table, with the text.")]
 LabelField = Annotated[str, Parameter(help="Of labelled texts, the field or column with the label.")]
-EncodingName = Annotated[
-    str, Parameter(help="The encoding of the text, by a name that Python knows: latin-1, cp1252, utf-16 ...")
-]
 
 
 @Parameter(name="*")
@@ -44,9 +40,9 @@ EncodingName = Annotated[
 class LabelledOptions:
     """Where a file of labelled texts has its texts and labels."""
 
-    field: FieldName = "text"
+    field: Annotated[str, flag(Reading, "field")] = Reading.field
     label_field: LabelField = "label"
-    encoding: EncodingName = UTF_8
+    encoding: Annotated[str, flag(Reading, "encoding")] = Reading.encoding
 
     def read(
         self, kind: InputKind, name: str, unit: str, config: Any, on_bad: OnBad, progress: Progress
@@ -70,65 +66,41 @@ class LabelledOptions:
 
 
 @Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
-class TextOptions:
+class TextOptions(Flags[Reading]):
     """How to read the texts of a verb."""
-
-    document: Annotated[
-        Literal["line", "file", "record", "tree"] | None,
-        Parameter(
-            help="What is a document. By default a record of .jsonl, .ndjson, .parquet and .csv files, and a line of "
-            "others. record: read .tsv as a table, standard input and other files as JSON lines; line: split the text "
-            "of records into lines; tree: a tree in brackets, CoNLL-U (.conllu) or JSON lines, as a text of brackets."
-        ),
-    ] = None
-    field: FieldName = "text"
-    encoding: EncodingName = UTF_8
-    encoding_errors: Annotated[
-        EncodingErrors,
-        Parameter(
-            help="What to do about bytes that are not in the encoding: fail, replace them by U+FFFD, or skip them."
-        ),
-    ] = "strict"
-    suffixes: Annotated[
-        tuple[str, ...],
-        Parameter(
-            help=f"Which files of a folder to read, also compressed; by default {' '.join(SUFFIXES)}. "
-            "Put texts before it.",
-            show_default=False,
-            consume_multiple=True,
-            negative=(),
-        ),
-    ] = SUFFIXES
 
     def labelled(self, label_field: str) -> LabelledOptions:
         """How to read labelled texts. Raises CycloptsError where there are options that they have no use for."""
-        if replace(self, field="text", encoding=UTF_8) != TextOptions():
+        given = given_settings(self)
+        if given.keys() - {"field", "encoding"}:
             raise CycloptsError(
                 msg="Of the options that say how to read texts, only --field and --encoding are for labelled ones."
             )
-        return LabelledOptions(field=self.field, label_field=label_field, encoding=self.encoding)
+        return LabelledOptions(label_field=label_field, **given)
+
+    @property
+    def of_document(self) -> str | None:
+        """What is a document, if --document is given."""
+        return given_settings(self).get("document")
+
+    def with_document(self, document: str | None) -> TextOptions:
+        """The same, of such documents."""
+        return type(self)(**given_settings(self) | {"document": document})
 
     @property
     def reading(self) -> Reading:
         """Raises SettingError."""
-        if self.document == "tree":
+        if self.of_document == "tree":
             raise SettingError("--document tree is not for this: it reads lines, files or records")
-        return Reading(
-            document=self.document,
-            field=self.field,
-            encoding_errors=self.encoding_errors,
-            suffixes=tuple(self.suffixes),
-            encoding=self.encoding,
-        )
+        return Reading(**given_settings(self))
 
     def source(self, *texts: str) -> Corpus | Treebank:
         """As `corpus`, or trees."""
-        if self.document == "tree":
+        if self.of_document == "tree":
             from chainrule.structures.linearized import Treebank
 
             check_read_once(*texts)
-            if self.encoding != UTF_8:
+            if given_settings(self).get("encoding", UTF_8) != UTF_8:
                 raise SettingError("--encoding is for lines, files and records; files of trees are UTF-8")
             return Treebank.of(texts)
         return self.corpus(*texts)
@@ -190,8 +162,8 @@ def text_for(models: Sequence[Path], reading: TextOptions, *texts: str) -> Corpu
 
     records = {str(model): _record(model) for model in models}
     are_of_trees = any((record.get("reading") or {}).get("document") == "tree" for record in records.values())
-    if reading.document == "tree" or (are_of_trees and reading.document is None):
-        return replace(reading, document="tree").source(*texts)
+    if reading.of_document == "tree" or (are_of_trees and reading.of_document is None):
+        return reading.with_document("tree").source(*texts)
     by_options = reading.corpus(*texts)
     known = {name: read_as(by_options, document_in(record)) for name, record in records.items() if "reading" in record}
     if len({corpus.documents for corpus in known.values()}) > 1:

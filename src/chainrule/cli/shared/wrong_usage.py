@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from cyclopts import App, ArgumentCollection
 
 _OPTION = re.compile("--[a-z][a-z-]*(=.*)?")
+_LIKE_AN_OPTION = re.compile("--?[a-zA-Z]")
 _NO_FILE = re.compile("There is no option (--[^ ]+) ")  # as file_or_dash words it
 _SWAPPED = "{} is not a model, and {} is: are they swapped?"
 _MISSPELT, _ALIKE = 0.9, 0.75  # similarity to another option: surely meant, perhaps meant
@@ -88,6 +89,28 @@ def check_no_option_is_text(bound: BoundArguments, verb: App, arguments: list[st
     misspelt = next((word for word in _before_dashes(arguments) if word in texts), None)
     if misspelt is not None and misspelt in _unknown_options(arguments, verb):
         raise CycloptsError(msg=f"{_no_such_option(misspelt, verb)} Put a text that begins like an option after --.")
+
+
+def check_values(verb: Callable[..., Any], arguments: list[str]) -> None:
+    """Raises CycloptsError if an option that takes several values is given none."""
+    words = _before_dashes(arguments)
+    for word, following in zip(words, [*words[1:], None], strict=True):
+        if word.startswith("--") and (following is None or _LIKE_AN_OPTION.match(following)):
+            hints = get_type_hints(verb, include_extras=True)
+            if word in _taking_several(hints):
+                raise CycloptsError(msg=f"{word} needs one value or more after it.")
+
+
+def _taking_several(hints: Mapping[str, Any]) -> Iterator[str]:
+    """The options that take all values after them, and no word that looks like an option. hints: of parameters."""
+    for name, hint in hints.items():
+        marks = [mark for mark in getattr(hint, "__metadata__", ()) if isinstance(mark, Parameter)]
+        kind = getattr(hint, "__origin__", hint) if marks else hint
+        if is_dataclass(kind):
+            yield from _taking_several(get_type_hints(kind, include_extras=True))
+        elif any(mark.consume_multiple for mark in marks) and not any(mark.allow_leading_hyphen for mark in marks):
+            named = [option for mark in marks for option in mark.name or ()]
+            yield from named or [f"--{name.replace('_', '-')}"]
 
 
 def check_needs(bound: BoundArguments, verb: Callable[..., Any]) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from cyclopts import Parameter
 
+from chainrule.api.seq2seq.config import Regions  # a flag
+from chainrule.api.training.config import TrainCaptionsOptions
 from chainrule.cli.shared.models import check_model_target, is_model, save_or_keep
 from chainrule.cli.shared.options import (
-    DEFAULT_TOKENIZER,
     FILE,
     NO_FLAGS,
     Flags,
@@ -20,17 +21,19 @@ from chainrule.cli.shared.options import (
     Output,
     Overwrite,
     Resume,
-    TokenizerOptions,
+    TokenizerFlags,
+    flag,
     flags_of_any,
     given_settings,
+    tokenizer_of,
 )
 from chainrule.cli.shared.screen import count_of, print_json, progress_bar
 from chainrule.cli.train.run_output import (
-    TrainingScreen,
     continues_run,
     data_differences,
     note_untrained,
     report_finished_run,
+    shown_run,
     validated_on,
 )
 from chainrule.errors import SettingError
@@ -53,19 +56,8 @@ if TYPE_CHECKING:
     from chainrule.text.tokenization.config import TokenizerConfig
     from chainrule.text.tokenization.vocabulary import Markers
 
-Valid = Annotated[
-    str | None,
-    FILE,
-    Parameter(help="Captioned pictures to choose the best weights by; by default the last training pictures."),
-]
-RegionChoice = Annotated[
-    Literal["grid", "given", "proposed"],
-    Parameter(
-        help="What gets a vector. grid: the places of the encoder's last maps; given: the boxes in each line, "
-        '"boxes": [{"box": [left, top, right, bottom], "phrase": "a brown dog"}]; proposed: boxes that the encoder '
-        "finds, a classifier with --unit box."
-    ),
-]
+Valid = Annotated[str | None, flag(TrainCaptionsOptions, "validation")]
+RegionChoice = Annotated[Regions, flag(TrainCaptionsOptions, "regions")]
 ReaderChoice = Annotated[
     Reads | None,
     Parameter(
@@ -96,7 +88,7 @@ class CaptionerRun:
     resume: bool
     overwrite: bool
     json: bool
-    regions: Literal["grid", "given", "proposed"]
+    regions: Regions
     phrases: bool
     size: tuple[int, ...] | None = None
     tuned: bool | None = None
@@ -150,28 +142,22 @@ def _train(
 ) -> CaptionModel:
     from chainrule.api.training.captions import train_captions
 
-    screen = TrainingScreen(progress.close)
-    model = train_captions(
-        pictures,
-        run.config,
-        encoder=encoder,
-        tuned=run.tuned,
-        features=run.features,
-        regions=run.regions,
-        phrases=run.phrases,
-        discriminator=run.discriminator,
-        tokenizer=run.tokenizer,
-        markers=run.markers,
-        training=TrainingConfig(**run.training),
-        validation=validation,
-        folder=run.output,
-        resume=run.resume,
-        overwrite=run.overwrite,
-        on_report=screen,
-        progress=progress,
-    )
-    screen.close()
-    return model
+    with shown_run(progress, run.output, resume=run.resume, overwrite=run.overwrite) as options:
+        return train_captions(
+            pictures,
+            run.config,
+            encoder=encoder,
+            tuned=run.tuned,
+            features=run.features,
+            regions=run.regions,
+            phrases=run.phrases,
+            discriminator=run.discriminator,
+            tokenizer=run.tokenizer,
+            markers=run.markers,
+            training=TrainingConfig(**run.training),
+            validation=validation,
+            **options,
+        )
 
 
 def _report_finished(run: CaptionerRun, encoder: PictureEncoder, pictures: Sequence[CaptionedPicture]) -> None:
@@ -246,23 +232,11 @@ def caption(
         FILE,
         Parameter(help='JSON lines: {"image": "1.jpg", "captions": ["a dog runs"]}; paths count from their folder.'),
     ],
-    encoder: Annotated[
-        str,
-        Parameter(
-            help="What gives the vectors of a picture's places: the folder of a classifier of pictures, kept as it is; "
-            "resnet, vit or another network of train classifier, trained with the rest; or a file .npy with the "
-            "vectors of each line's picture."
-        ),
-    ] = "resnet",
-    tuned: Annotated[
-        bool | None, Parameter(help="Train the classifier's network with the rest.", show_default=False)
-    ] = None,
-    features: Annotated[
-        str | None,
-        Parameter(help="Keep the vectors of pictures in this file (.safetensors), so that they are computed once."),
-    ] = None,
+    encoder: Annotated[str, flag(TrainCaptionsOptions, "encoder")] = "resnet",
+    tuned: Annotated[bool | None, flag(TrainCaptionsOptions, "tuned"), Parameter(show_default=False)] = None,
+    features: Annotated[str | None, flag(TrainCaptionsOptions, "features")] = None,
     regions: RegionChoice = "grid",
-    phrases: Annotated[bool, Parameter(help="Learn a phrase for each region first, and attend to it, too.")] = False,
+    phrases: Annotated[bool, flag(TrainCaptionsOptions, "phrases")] = False,
     reader: ReaderChoice = None,
     valid: Valid = None,
     output: Output,
@@ -270,7 +244,7 @@ def caption(
     training: Flags[TrainingConfig] = NO_FLAGS,
     network: Flags[CaptionConfig] = NO_FLAGS,
     new_encoder: EncoderFlags = NO_FLAGS,
-    tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
+    tokenizer: TokenizerFlags = NO_FLAGS,
     markers: MarkerRule = "error",
     overwrite: Overwrite = False,
     json: Json = False,
@@ -300,7 +274,7 @@ def caption(
             output=output,
             config=CaptionConfig(**given_settings(network), encoder=reader or "none"),
             training=given_settings(training),
-            tokenizer=tokenizer.config(),
+            tokenizer=tokenizer_of(tokenizer),
             markers=markers,
             resume=resume,
             overwrite=overwrite,
@@ -347,20 +321,13 @@ def paragraph(
         ),
     ] = None,
     reader: ReaderChoice = None,
-    discriminator: Annotated[
-        float,
-        Parameter(
-            help="Weight of the rewards, in a second phase of a quarter of the budget, for sentences that a "
-            "discriminator takes for given ones, by their words and after those before them (Liang 2017); 0: no such "
-            "phase."
-        ),
-    ] = 0.0,
+    discriminator: Annotated[float, flag(TrainCaptionsOptions, "discriminator")] = 0.0,
     valid: Valid = None,
     output: Output,
     resume: Resume = False,
     training: Flags[TrainingConfig] = NO_FLAGS,
     network: ParagraphFlags = NO_FLAGS,
-    tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
+    tokenizer: TokenizerFlags = NO_FLAGS,
     markers: MarkerRule = "error",
     overwrite: Overwrite = False,
     json: Json = False,
@@ -392,7 +359,7 @@ def paragraph(
                 encoder=reader or ("none" if regions == "grid" else "transformer"),
             ),
             training=given_settings(training),
-            tokenizer=tokenizer.config(),
+            tokenizer=tokenizer_of(tokenizer),
             markers=markers,
             resume=resume,
             overwrite=overwrite,

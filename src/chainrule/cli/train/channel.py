@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
+from chainrule.api.training.config import TrainChannelOptions, TrainGrammarOptions
 from chainrule.applications.config import CHANNELS
-from chainrule.cli.shared.options import Needs, Overwrite, WholeNumber
+from chainrule.cli.shared.options import Needs, Overwrite, flag
 from chainrule.cli.shared.screen import count_of, note, progress_bar
 
 
@@ -20,18 +21,9 @@ def channel(
     grammar: Annotated[
         bool, Parameter(negative=(), help="Learn errors of grammar from wrong and right texts, not words.")
     ] = False,
-    inflections: Annotated[
-        Path | None,
-        Parameter(help="With --grammar: the forms of a word in each line, or AGID; by default from rules of English."),
-        Needs("grammar"),
-    ] = None,
-    channel: Annotated[
-        str | None,
-        Parameter(
-            help="What to expect where the pairs say little: english, keyboard, ocr, or a file of an earlier channel."
-        ),
-    ] = None,
-    rounds: Annotated[int | None, WholeNumber, Parameter(help="Rounds of EM, without --grammar; by default 8.")] = None,
+    inflections: Annotated[Path | None, flag(TrainGrammarOptions, "inflections"), Needs("grammar")] = None,
+    channel: Annotated[str | None, flag(TrainChannelOptions, "prior")] = None,
+    rounds: Annotated[int | None, flag(TrainChannelOptions, "rounds")] = None,
     overwrite: Overwrite = False,
 ) -> None:
     """A model of spelling errors, learned from pairs, for chainrule correct.
@@ -61,7 +53,8 @@ def channel(
     read = read_error_pairs(pairs)
     if read.left_out:
         note(f"{count_of(read.left_out, 'pair')} left out: no word of them goes wrong")
+    given = {} if rounds is None else {"rounds": rounds}
     prior: Any = channel if channel is None or channel in CHANNELS else Path(channel)
     with progress_bar() as progress:
-        trained = train_channel(pairs, output, rounds=8 if rounds is None else rounds, prior=prior, progress=progress)
+        trained = train_channel(pairs, output, prior=prior, **given, progress=progress)
     print(f"{output}: a channel of {len(trained.rules):,} rules, learned from {count_of(len(read.pairs), 'pair')}")

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from cyclopts import CycloptsError, Parameter
 
+from chainrule.api.config import VectorOptions
+from chainrule.api.training.config import TrainClassifierOptions
 from chainrule.base.progress import silent
 from chainrule.cli.shared.models import check_model_target, is_model, open_model, save_or_keep
 from chainrule.cli.shared.options import (
-    DEFAULT_TOKENIZER,
     FILE,
     NO_FLAGS,
     Flags,
@@ -23,14 +24,16 @@ from chainrule.cli.shared.options import (
     Output,
     Overwrite,
     Resume,
-    TokenizerOptions,
+    TokenizerFlags,
+    VectorFlags,
+    flag,
     flags_of_any,
     given_settings,
+    tokenizer_of,
 )
 from chainrule.cli.shared.screen import note, print_json, progress_bar
 from chainrule.cli.shared.texts import DEFAULT_LABELLED, LabelledOptions, Strict, bad_records
-from chainrule.cli.train.networks import DEFAULT_VECTORS, VectorOptions
-from chainrule.cli.train.run_output import TrainingScreen, continues_run, data_differences, report_finished_run
+from chainrule.cli.train.run_output import continues_run, data_differences, report_finished_run, shown_run
 from chainrule.errors import OutputError, SettingError
 from chainrule.neural.config.classifiers import LABELLING
 from chainrule.training.config import ClassifierTrainingConfig, FineTuningConfig, differences
@@ -128,19 +131,8 @@ def finetune(
     if is_first_process() and not pairs:
         note_suspicious_labels(examples, unit, "--words")
     with progress_bar() as progress:
-        screen = TrainingScreen(progress.close)
-        classifier = train_classifier(
-            open_model(model, None, markers, progress),
-            examples,
-            unit,
-            config,
-            folder=output,
-            resume=resume,
-            overwrite=overwrite,
-            on_report=screen,
-            progress=progress,
-        )
-        screen.close()
+        with shown_run(progress, output, resume=resume, overwrite=overwrite) as options:
+            classifier = train_classifier(open_model(model, None, markers, progress), examples, unit, config, **options)
         if not is_first_process():
             return
         result = None if tests is None else classifier.assess(tests, progress)
@@ -328,21 +320,15 @@ def classifier(
     *,
     output: Output,
     network: NetworkName | None = None,
-    unit: Annotated[
-        str | None,
-        Parameter(
-            help="What is labelled: text or word; tree or node; graph or node; by default the whole. pair: two texts "
-            "or trees have one label; rating: they have a number. picture, pixel; or box: where things are in pictures."
-        ),
-    ] = None,
+    unit: Annotated[str | None, flag(TrainClassifierOptions, "unit")] = None,
     test: Annotated[str | None, FILE, Parameter(help="Labelled inputs to test on, in the format of DATA.")] = None,
     strict: Annotated[Strict, Needs("test")] = False,
     columns: LabelledOptions = DEFAULT_LABELLED,
     resume: Resume = False,
     settings: LabellingFlags = NO_FLAGS,
     training: Flags[ClassifierTrainingConfig] = NO_FLAGS,
-    beginning: VectorOptions = DEFAULT_VECTORS,
-    tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
+    beginning: VectorFlags = NO_FLAGS,
+    tokenizer: TokenizerFlags = NO_FLAGS,
     markers: MarkerRule = "keep",
     overwrite: Overwrite = False,
     json: Json = False,
@@ -379,12 +365,12 @@ def classifier(
     continues = continues_run(output, resume=resume, overwrite=overwrite)
     network = network or default_network(unit)
     config, learning = _configuration(network, given_settings(settings)), given_settings(training)
-    kind = kind_of(config.reads, unit)
+    kind, initial = kind_of(config.reads, unit), VectorOptions(**given_settings(beginning))
     unit = kind.unit(unit)
     if resume and not continues and is_model(output):
         others = {
             "network": {"name": network, **given_settings(settings)},
-            "vectors": beginning.name,
+            "vectors": initial.name,
         }
         report_finished_classifier(
             output,
@@ -407,23 +393,17 @@ def classifier(
     if is_first_process() and config.reads == "text" and unit != RATING_UNIT:
         note_suspicious_labels(examples, unit, "--unit word")
     with progress_bar() as progress:
-        screen = TrainingScreen(progress.close)
-        model = train_classifier(
-            examples,
-            config,
-            unit=unit,
-            training=ClassifierTrainingConfig(**learning),
-            tokenizer=None if tokenizer == DEFAULT_TOKENIZER else tokenizer.config(),
-            markers=markers,
-            vectors=beginning.vectors,
-            fixed_vectors=beginning.fixed_vectors,
-            folder=output,
-            resume=resume,
-            overwrite=overwrite,
-            on_report=screen,
-            progress=progress,
-        )
-        screen.close()
+        with shown_run(progress, output, resume=resume, overwrite=overwrite) as options:
+            model = train_classifier(
+                examples,
+                config,
+                unit=unit,
+                training=ClassifierTrainingConfig(**learning),
+                tokenizer=tokenizer_of(tokenizer) if given_settings(tokenizer) else None,
+                markers=markers,
+                **initial.given,
+                **options,
+            )
         if not is_first_process():
             return
         result = None if tests is None else assess(model, tests, progress)

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from cyclopts import Parameter
 
+from chainrule.api.config import VectorOptions
+from chainrule.api.training.config import TrainOptions
 from chainrule.cli.shared.models import check_model_target, is_model, save_or_keep
 from chainrule.cli.shared.options import (
-    DEFAULT_TOKENIZER,
     NO_FLAGS,
     Flags,
     Json,
@@ -24,10 +25,13 @@ from chainrule.cli.shared.options import (
     Overwrite,
     Resume,
     TextFiles,
-    TokenizerOptions,
-    file_or_dash,
+    TokenizerFlags,
+    VectorFlags,
+    flag,
     flags_of,
     given_settings,
+    tokenizer_of,
+    with_defaults,
 )
 from chainrule.cli.shared.screen import count_of, print_json, progress_bar
 from chainrule.cli.shared.texts import (
@@ -42,17 +46,20 @@ from chainrule.cli.shared.texts import (
     with_shares,
 )
 from chainrule.cli.train.run_output import (
-    TrainingScreen,
     continues_run,
+    cost_line,
     note_untrained,
     report_finished_run,
+    shown_run,
+    summary_of,
     text_differences,
     validated_on,
 )
 from chainrule.neural.config import BIDIRECTIONAL, NETWORKS, MaskedConfig, TransformerConfig, settings_of
 from chainrule.neural.config import preset as preset_named
 from chainrule.neural.config.language_models import TreeConfig
-from chainrule.training.config import TrainingConfig, differences, vectors_name
+from chainrule.text.tokenization.config import TokenizerConfig
+from chainrule.training.config import TrainingConfig, differences
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,57 +80,15 @@ MaskedPreset = Annotated[
         help="bert: the settings of BERT, as which transformers can open it; other options override single ones."
     ),
 ]
-ValidationFile = Annotated[
-    str | None,
-    Parameter(
-        help="A validation text, to choose the best weights and to report progress; by default the end of the training "
-        "text.",
-        allow_leading_hyphen=True,
-        validator=file_or_dash,
-    ),
-]
-ResidualOf = Annotated[
-    str | None,
-    Parameter(
-        help="Train the network on what an n-gram model leaves to be learned: its order, such as 6, to estimate it "
-        "from the training text in folds; or a model folder that has not seen that text. The result is a log-linear "
-        "mixture of both."
-    ),
-]
+ResidualOf = Annotated[str | None, flag(TrainOptions, "residual_of")]
 
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class VectorOptions:
-    """How token vectors are initialised."""
-
-    vectors: Annotated[
-        str | None,
-        Parameter(
-            help="Initialise token vectors from word vectors: a folder, or a file of word2vec, GloVe or fastText.",
-            allow_leading_hyphen=True,
-            validator=file_or_dash,
-        ),
-    ] = None
-    fixed_vectors: Annotated[
-        bool, Parameter(negative=(), help="Keep token vectors as initialised; do not train them.")
-    ] = False
-
-    @property
-    def name(self) -> str | None:
-        """As in a model's record."""
-        return None if self.vectors is None else vectors_name(self.vectors, fixed=self.fixed_vectors)
-
-
-DEFAULT_VECTORS = VectorOptions()
-
-
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
-class RunOptions:
+class RunFlags:
     """How to train a network of any family, and on what."""
 
-    valid: ValidationFile = None
+    valid: Annotated[str | None, flag(TrainOptions, "validation")] = None
     resume: Resume = False
     training: Flags[TrainingConfig] = NO_FLAGS
     markers: MarkerRule = "error"
@@ -133,7 +98,7 @@ class RunOptions:
     json: Json = False
 
 
-DEFAULT_RUN = RunOptions()
+DEFAULT_RUN = RunFlags()
 
 
 def transformer(
@@ -141,10 +106,10 @@ def transformer(
     output: Output,
     preset: Preset = "modern",
     network: Flags[TransformerConfig] = NO_FLAGS,
-    beginning: VectorOptions = DEFAULT_VECTORS,
+    beginning: VectorFlags = NO_FLAGS,
     residual_of: ResidualOf = None,
-    tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
-    run: RunOptions = DEFAULT_RUN,
+    tokenizer: TokenizerFlags = NO_FLAGS,
+    run: RunFlags = DEFAULT_RUN,
 ) -> None:
     """A Transformer: a network that looks back by attention.
 
@@ -165,9 +130,9 @@ def masked(
     output: Output,
     preset: MaskedPreset = None,
     network: Flags[MaskedConfig] = NO_FLAGS,
-    beginning: VectorOptions = DEFAULT_VECTORS,
-    tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
-    run: RunOptions = DEFAULT_RUN,
+    beginning: VectorFlags = NO_FLAGS,
+    tokenizer: TokenizerFlags = NO_FLAGS,
+    run: RunFlags = DEFAULT_RUN,
 ) -> None:
     """A masked Transformer: bidirectional, and trained to fill in masked tokens.
 
@@ -194,10 +159,10 @@ def _verb(name: str, config: type[NetworkConfig | TreeConfig]) -> Callable[..., 
         *texts: Annotated[TextFiles, Parameter(required=False)],
         output: Output,
         network: Any = NO_FLAGS,
-        beginning: VectorOptions = DEFAULT_VECTORS,
+        beginning: VectorFlags = NO_FLAGS,
         residual_of: ResidualOf = None,
-        tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
-        run: RunOptions = DEFAULT_RUN,
+        tokenizer: TokenizerFlags = NO_FLAGS,
+        run: RunFlags = DEFAULT_RUN,
     ) -> None:
         settings = config(**given_settings(network))
         _train(texts, settings, output, run, tokenizer, beginning, residual_of=residual_of)
@@ -206,9 +171,9 @@ def _verb(name: str, config: type[NetworkConfig | TreeConfig]) -> Callable[..., 
         *texts: Annotated[TextFiles, Parameter(required=False)],
         output: Output,
         network: Any = NO_FLAGS,
-        beginning: VectorOptions = DEFAULT_VECTORS,
-        tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
-        run: RunOptions = DEFAULT_RUN,
+        beginning: VectorFlags = NO_FLAGS,
+        tokenizer: TokenizerFlags = NO_FLAGS,
+        run: RunFlags = DEFAULT_RUN,
     ) -> None:
         _train(texts, config(**given_settings(network)), output, run, tokenizer, beginning)
 
@@ -236,7 +201,7 @@ def adapt(
     /,
     *texts: Annotated[TextFiles, Parameter(required=False)],
     output: Output,
-    run: RunOptions = DEFAULT_RUN,
+    run: RunFlags = DEFAULT_RUN,
 ) -> None:
     """Continue training a network, on other text.
 
@@ -256,39 +221,40 @@ def adapt(
     if names:
         source = text_for([model], run.reading, *names)
         document = "tree" if isinstance(source, Treebank) else source.reading.document
-        run = replace(run, reading=replace(run.reading, document=document))
-    _train(texts, config, output, run, TokenizerOptions(tokenizer=str(model)), DEFAULT_VECTORS, start=model)
+        run = replace(run, reading=run.reading.with_document(document))
+    tokenizer = with_defaults(TokenizerConfig, NO_FLAGS, kind=str(model))
+    _train(texts, config, output, run, tokenizer, NO_FLAGS, start=model)
 
 
 def _train(
     texts: tuple[str, ...],
     config: NetworkConfig | TreeConfig,
     output: Path,
-    run: RunOptions,
-    tokenizer: TokenizerOptions,
-    beginning: VectorOptions,
+    run: RunFlags,
+    tokenizer: TokenizerFlags,
+    beginning: VectorFlags,
     *,
     start: Path | None = None,
     residual_of: str | None = None,
 ) -> None:
     from chainrule.api.training.train import train
-    from chainrule.base.memory import peak_memory
     from chainrule.families.table import family_of
     from chainrule.training.checkpoint import is_first_process, remove_checkpoints
     from chainrule.training.defaults import sizes_left_open
 
     check_read_once(*texts, run.valid)
     if config.reads == "tree":
-        tokenizer = TokenizerOptions(tokenizer="whitespace") if tokenizer == DEFAULT_TOKENIZER else tokenizer
-        run = replace(run, reading=replace(run.reading, document=run.reading.document or "tree"))
+        if not given_settings(tokenizer):
+            tokenizer = with_defaults(TokenizerConfig, NO_FLAGS, kind="whitespace")
+        run = replace(run, reading=run.reading.with_document(run.reading.of_document or "tree"))
     source, training = run.mixing.source(texts, run.reading), given_settings(run.training)
+    initial, learner = VectorOptions(**given_settings(beginning)), tokenizer_of(tokenizer)
     continues = continues_run(output, resume=run.resume, overwrite=run.overwrite)
 
     def other_changes(before: dict[str, Any]) -> list[str]:
-        now: dict[str, object] = {"vectors": beginning.name, "residual_of": residual_of}
-        return differences({name: before.get(name) for name in now}, now) + text_differences(
-            before, source, tokenizer.config()
-        )
+        now: dict[str, object] = {"vectors": initial.name, "residual_of": residual_of}
+        changed = differences({name: before.get(name) for name in now}, now)
+        return changed + text_differences(before, source, learner)
 
     if run.resume and not continues and is_model(output):
         report_finished_run(
@@ -307,38 +273,26 @@ def _train(
     check_model_target(output, overwrite=replaces)
     began = time.perf_counter()
     with progress_bar() as progress:
-        screen = TrainingScreen(progress.close)
-        model = train(
-            source,
-            config,
-            tokenizer=tokenizer.config(),
-            markers=run.markers,
-            training=TrainingConfig(**training),
-            validation=None if run.valid is None else run.reading.source(run.valid),
-            folder=output,
-            resume=run.resume,
-            overwrite=run.overwrite,
-            on_report=screen,
-            progress=progress,
-            vectors=beginning.vectors,
-            fixed_vectors=beginning.fixed_vectors,
-            residual_of=residual_of,
-            start=start,
-        )
-        screen.close()
+        with shown_run(progress, output, resume=run.resume, overwrite=run.overwrite) as options:
+            model = train(
+                source,
+                config,
+                tokenizer=learner,
+                markers=run.markers,
+                training=TrainingConfig(**training),
+                validation=None if run.valid is None else run.reading.source(run.valid),
+                start=start,
+                residual_of=residual_of,
+                **initial.given,
+                **options,
+            )
         if not is_first_process():
             return
         save_or_keep(model, output, overwrite=replaces, progress=progress)
     remove_checkpoints(output)
     note_repairs(source)
     note_mix(source)
-    summary = {
-        "model": str(output),
-        "vocabulary": model.vocabulary_size,
-        "bytes": sum(path.stat().st_size for path in output.iterdir()),
-        "total_seconds": time.perf_counter() - began,
-        "peak_memory_bytes": peak_memory(),
-    }
+    summary = summary_of(output, began, vocabulary=model.vocabulary_size)
     if run.json:
         print_json({**model.record, **summary})
     else:
@@ -372,8 +326,4 @@ def _print_summary(record: dict[str, Any], summary: dict[str, Any]) -> None:
                 f"right, {validation['next_sentence_loss']:.4f} nats a pair"
             )
         note_untrained(validation)
-    from chainrule.base.memory import bytes_shown
-
-    memory = summary["peak_memory_bytes"]
-    memory_used = f", {memory / 1e9:.2f} GB peak memory" if memory else ""
-    print(f"{bytes_shown(summary['bytes'])}, {summary['total_seconds']:.1f} s{memory_used}")
+    print(cost_line(summary))

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
+from chainrule.api.training.config import TrainOptions
 from chainrule.base.tables import text_table
 from chainrule.cli.shared.models import check_model_target, check_shards_target, is_arpa, save_or_keep
 from chainrule.cli.shared.options import (
-    DEFAULT_TOKENIZER,
     NO_FLAGS,
     Flags,
     Json,
@@ -18,11 +18,12 @@ from chainrule.cli.shared.options import (
     ModelOutput,
     Output,
     Overwrite,
-    TextFile,
     TextFiles,
-    TokenizerOptions,
+    TokenizerFlags,
     WholeNumber,
+    flag,
     given_settings,
+    tokenizer_of,
 )
 from chainrule.cli.shared.screen import count_of, note, note_plan, print_json, progress_bar
 from chainrule.cli.shared.texts import (
@@ -34,6 +35,7 @@ from chainrule.cli.shared.texts import (
     note_mix,
     note_repairs,
 )
+from chainrule.cli.train.run_output import cost_line, summary_of
 from chainrule.errors import SettingError
 from chainrule.ngram.config import NGramConfig
 
@@ -84,10 +86,8 @@ def _weight_range(weights: Sequence[float]) -> str:
 def ngram(
     *texts: Annotated[TextFiles, Parameter(required=False)],
     output: ModelOutput,
-    order: Annotated[
-        int, WholeNumber, Parameter(help="The longest n-grams; contexts are order - 1 tokens long.")
-    ] = NGramConfig.order,
-    tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
+    order: Annotated[int, flag(NGramConfig, "order")] = NGramConfig.order,
+    tokenizer: TokenizerFlags = NO_FLAGS,
     counts: Annotated[
         tuple[str, ...],
         Parameter(
@@ -98,10 +98,7 @@ def ngram(
         ),
     ] = (),
     smoothing: Flags[NGramConfig] = NO_FLAGS,
-    tune: Annotated[
-        TextFile | None,
-        Parameter(help="Choose weights, discounts or the constant that make this held-out text likeliest."),
-    ] = None,
+    tune: Annotated[str | None, flag(TrainOptions, "tune")] = None,
     compact: Annotated[
         bool, Parameter(negative=(), help="Quantise and pack the model, to a fifth of the size.")
     ] = False,
@@ -205,7 +202,7 @@ def ngram(
 def uniform(
     *texts: Annotated[TextFiles, Parameter(required=False)],
     output: Output,
-    tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
+    tokenizer: TokenizerFlags = NO_FLAGS,
     markers: MarkerRule = "error",
     reading: TextOptions = DEFAULT_READING,
     mixing: MixOptions = NO_MIX,
@@ -227,7 +224,7 @@ def _train(
     source: Source,
     config: DataclassInstance,
     output: Path,
-    tokenizer: TokenizerOptions,
+    tokenizer: TokenizerFlags,
     markers: Any,
     *,
     overwrite: bool,
@@ -244,7 +241,7 @@ def _train(
         model = train(
             source,
             config,
-            tokenizer=tokenizer.config(),
+            tokenizer=tokenizer_of(tokenizer),
             markers=markers,
             progress=progress,
             tune=tune,
@@ -264,7 +261,7 @@ def _train_on_spark(
     texts: tuple[str, ...],
     config: NGramConfig,
     output: Path,
-    tokenizer: TokenizerOptions,
+    tokenizer: TokenizerFlags,
     markers: Any,
     *,
     tune: Source | None,
@@ -281,7 +278,7 @@ def _train_on_spark(
     if not texts or "-" in texts:
         raise CycloptsError(msg="--spark reads files; name one or more.")
     check_model_target(output, overwrite=overwrite, compact=compact)
-    chosen = tokenizer.config()
+    chosen = tokenizer_of(tokenizer)
     check_training(texts, config, chosen, markers, tune=tune, shards=shards)  # before Java takes seconds to start
     began = time.perf_counter()
     with progress_bar() as progress:
@@ -307,7 +304,7 @@ def _train_counts(
     counts: tuple[str, ...],
     config: NGramConfig,
     output: Path,
-    tokenizer: TokenizerOptions,
+    tokenizer: TokenizerFlags,
     *,
     overwrite: bool,
     json: bool,
@@ -321,7 +318,7 @@ def _train_counts(
         raise CycloptsError(msg=f"--counts names {twice}; its counts would be doubled.")
     check_model_target(output, overwrite=overwrite, compact=compact)
     began = time.perf_counter()
-    chosen = None if tokenizer == DEFAULT_TOKENIZER else tokenizer.config()
+    chosen = tokenizer_of(tokenizer) if given_settings(tokenizer) else None
     with progress_bar() as progress:
         model = train_counts(counts, config, tokenizer=chosen, progress=progress, tune=tune)
         if compact:
@@ -335,15 +332,7 @@ def _train_counts(
 
 
 def _print_result(model: Model, output: Path, began: float, *, json: bool) -> None:
-    from chainrule.base.memory import peak_memory
-
-    summary = {
-        "model": str(output),
-        "vocabulary": model.vocabulary_size,
-        "bytes": sum(path.stat().st_size for path in (output.iterdir() if output.is_dir() else [output])),
-        "total_seconds": time.perf_counter() - began,
-        "peak_memory_bytes": peak_memory(),
-    }
+    summary = summary_of(output, began, vocabulary=model.vocabulary_size)
     if json:
         print_json({**model.record, **summary})
     else:
@@ -370,11 +359,7 @@ def _print_summary(record: dict[str, Any], summary: dict[str, Any]) -> None:
         print(tuned)
     if record.get("settings", {}).get("smoothing") == "stupid-backoff":
         note("stupid-backoff scores do not sum to one: there is no perplexity, and nothing to sample from")
-    from chainrule.base.memory import bytes_shown
-
-    memory = summary["peak_memory_bytes"]
-    memory_used = f", {memory / 1e9:.2f} GB peak memory" if memory else ""
-    print(f"{bytes_shown(summary['bytes'])}, {summary['total_seconds']:.1f} s{memory_used}")
+    print(cost_line(summary))
 
 
 def _note_fallback(discounts: list[dict[str, Any]]) -> None:

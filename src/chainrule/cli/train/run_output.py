@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import contextmanager
 from dataclasses import asdict
 from json import dumps, loads
 from typing import TYPE_CHECKING, Any
@@ -18,9 +19,10 @@ from chainrule.errors import SettingError
 from chainrule.training.config import differences
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from chainrule.cli.shared.screen import Bar
     from chainrule.text.corpus.corpus import Source
     from chainrule.text.tokenization.config import TokenizerConfig
     from chainrule.training.reports import Report
@@ -143,6 +145,40 @@ class TrainingScreen:
         if self._width:
             sys.stderr.write("\n")
             self._width = 0
+
+
+@contextmanager
+def shown_run(progress: Bar, output: Path, **options: bool) -> Iterator[dict[str, Any]]:
+    """The options of the run of a training, whose reports are shown and whose checkpoints are kept in a folder.
+
+    options: resume and, where the training has it, overwrite.
+    """
+    screen = TrainingScreen(progress.close)
+    yield {"folder": output, "on_report": screen, "progress": progress, **options}
+    screen.close()
+
+
+def summary_of(output: Path, began: float, **figures: Any) -> dict[str, Any]:
+    """What a training made and took, for JSON. began: by `time.perf_counter`. figures: others, of the model."""
+    from chainrule.base.memory import peak_memory
+
+    files = output.iterdir() if output.is_dir() else [output]
+    return {
+        "model": str(output),
+        **figures,
+        "bytes": sum(path.stat().st_size for path in files),
+        "total_seconds": time.perf_counter() - began,
+        "peak_memory_bytes": peak_memory(),
+    }
+
+
+def cost_line(summary: dict[str, Any]) -> str:
+    """The size of what was made, and what it took: the last line of a summary."""
+    from chainrule.base.memory import bytes_shown
+
+    memory = summary["peak_memory_bytes"]
+    memory_used = f", {memory / 1e9:.2f} GB peak memory" if memory else ""
+    return f"{bytes_shown(summary['bytes'])}, {summary['total_seconds']:.1f} s{memory_used}"
 
 
 def validated_on(validation: dict[str, Any]) -> str:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
+from chainrule.api.training.config import TrainPairsOptions
 from chainrule.cli.shared.models import check_model_target, is_model, save_or_keep
 from chainrule.cli.shared.options import (
-    DEFAULT_TOKENIZER,
     NO_FLAGS,
     Flags,
     Json,
@@ -18,21 +18,25 @@ from chainrule.cli.shared.options import (
     Output,
     Overwrite,
     Resume,
-    TokenizerOptions,
+    TokenizerFlags,
     file_or_dash,
+    flag,
     given_settings,
+    tokenizer_of,
+    with_defaults,
 )
 from chainrule.cli.shared.screen import count_of, note, print_json, progress_bar
 from chainrule.cli.train.run_output import (
-    TrainingScreen,
     continues_run,
     data_differences,
     note_untrained,
     report_finished_run,
+    shown_run,
     validated_on,
 )
 from chainrule.neural.config import settings_of
 from chainrule.neural.config.seq2seq import Seq2SeqConfig
+from chainrule.text.tokenization.config import TokenizerConfig
 from chainrule.training.config import TrainingConfig
 
 if TYPE_CHECKING:
@@ -69,25 +73,11 @@ def seq2seq(
     resume: Resume = False,
     training: Flags[TrainingConfig] = NO_FLAGS,
     network: Flags[Seq2SeqConfig] = NO_FLAGS,
-    tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
-    source_tokenizer: Annotated[
-        str | None,
-        Parameter(
-            help="A separate tokenizer for sources, of the same --vocabulary-size; by default one is learned from both "
-            "sides."
-        ),
-    ] = None,
-    vectors: Annotated[
-        str | None,
-        Parameter(help="Initialise the token vectors of targets from word vectors: a folder or a file."),
-    ] = None,
-    source_vectors: Annotated[
-        str | None,
-        Parameter(help="Initialise the token vectors of sources from word vectors: a folder or a file."),
-    ] = None,
-    fixed_vectors: Annotated[
-        bool, Parameter(negative=(), help="Keep these token vectors as initialised; do not train them.")
-    ] = False,
+    tokenizer: TokenizerFlags = NO_FLAGS,
+    source_tokenizer: Annotated[str | None, flag(TrainPairsOptions, "source_tokenizer")] = None,
+    vectors: Annotated[str | None, flag(TrainPairsOptions, "vectors")] = None,
+    source_vectors: Annotated[str | None, flag(TrainPairsOptions, "source_vectors")] = None,
+    fixed_vectors: Annotated[bool, flag(TrainPairsOptions, "fixed_vectors")] = False,
     markers: MarkerRule = "error",
     overwrite: Overwrite = False,
     json: Json = False,
@@ -128,29 +118,22 @@ def seq2seq(
     with progress_bar() as progress:
         train_set = _pairs(source, target, pairs, fields, progress)
         validation = None if not valid else _validation_pairs(valid, fields, progress)
-        target_tokenizer = tokenizer if tokenizer.tokenizer is not None else replace(tokenizer, tokenizer="bpe")
-        own_tokenizer = (
-            None if source_tokenizer is None else replace(target_tokenizer, tokenizer=source_tokenizer).config()
-        )
-        screen = TrainingScreen(progress.close)
-        model = train_pairs(
-            train_set,
-            config,
-            tokenizer=target_tokenizer.config(),
-            source_tokenizer=own_tokenizer,
-            markers=markers,
-            training=TrainingConfig(**settings),
-            validation=validation,
-            vectors=vectors,
-            source_vectors=source_vectors,
-            fixed_vectors=fixed_vectors,
-            folder=output,
-            resume=resume,
-            overwrite=overwrite,
-            on_report=screen,
-            progress=progress,
-        )
-        screen.close()
+        target_tokenizer = tokenizer_of(with_defaults(TokenizerConfig, tokenizer, kind="bpe"))
+        own_tokenizer = None if source_tokenizer is None else replace(target_tokenizer, kind=source_tokenizer)
+        with shown_run(progress, output, resume=resume, overwrite=overwrite) as options:
+            model = train_pairs(
+                train_set,
+                config,
+                tokenizer=target_tokenizer,
+                source_tokenizer=own_tokenizer,
+                markers=markers,
+                training=TrainingConfig(**settings),
+                validation=validation,
+                vectors=vectors,
+                source_vectors=source_vectors,
+                fixed_vectors=fixed_vectors,
+                **options,
+            )
         if not is_first_process():
             return
         save_or_keep(model, output, overwrite=replaces, progress=progress)

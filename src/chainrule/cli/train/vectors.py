@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
+from chainrule.api.vectors.config import WORDS
 from chainrule.cli.shared.models import is_model
 from chainrule.cli.shared.options import (
-    DEFAULT_TOKENIZER,
     NO_FLAGS,
     Flags,
     Json,
@@ -20,8 +20,9 @@ from chainrule.cli.shared.options import (
     Overwrite,
     Resume,
     TextFiles,
-    TokenizerOptions,
+    TokenizerFlags,
     given_settings,
+    tokenizer_of,
 )
 from chainrule.cli.shared.screen import print_json, progress_bar
 from chainrule.cli.shared.texts import (
@@ -34,10 +35,12 @@ from chainrule.cli.shared.texts import (
     note_repairs,
 )
 from chainrule.cli.train.run_output import (
-    TrainingScreen,
     continues_run,
+    cost_line,
     data_differences,
     report_finished_run,
+    shown_run,
+    summary_of,
     text_differences,
 )
 from chainrule.training.config import differences
@@ -57,7 +60,7 @@ def vectors(
         Path | None,
         Parameter(help="Train GloVe on co-occurrences, not on TEXTS: a file of count --window or of GloVe's cooccur."),
     ] = None,
-    tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
+    tokenizer: TokenizerFlags = NO_FLAGS,
     resume: Resume = False,
     markers: MarkerRule = "error",
     reading: TextOptions = DEFAULT_READING,
@@ -73,20 +76,20 @@ def vectors(
     a checkpoint, and --resume continues. With --counts, GloVe learns from
     co-occurrences that were counted before.
     """
-    from chainrule.api.vectors.cooccurrences import WORDS, CooccurrenceMatrix, read_cooccurrences
+    from chainrule.api.vectors.cooccurrences import CooccurrenceMatrix, read_cooccurrences
     from chainrule.api.vectors.train import remove_finished, train_vectors
     from chainrule.storage.model_folder import check_target
 
     given = given_settings(settings)
     if counts is None:
         check_read_once(*texts)
-    elif texts or mixing != NO_MIX or tokenizer != DEFAULT_TOKENIZER or reading != DEFAULT_READING:
+    elif texts or mixing != NO_MIX or given_settings(tokenizer) or reading != DEFAULT_READING:
         raise CycloptsError(msg="--counts takes no TEXTS, and no options for them.")
     else:
         given.setdefault("method", "glove")
     continues = continues_run(output, resume=resume, overwrite=overwrite)
     config = VectorsConfig(**given)
-    words = tokenizer.config(WORDS.min_count) if counts is None else WORDS
+    words = tokenizer_of(tokenizer, WORDS.min_count) if counts is None else WORDS
     if resume and not continues and is_model(output):
         _report_finished(output, config, mixing.source(texts, reading) if counts is None else counts, words, json=json)
         return
@@ -94,32 +97,22 @@ def vectors(
     check_target(output, overwrite=replaces)
     began = time.perf_counter()
     with progress_bar() as progress:
-        screen = TrainingScreen(progress.close)
         source = mixing.source(texts, reading) if counts is None else read_cooccurrences(counts, progress=progress)
-        trained = train_vectors(
-            source,
-            config,
-            tokenizer=words,
-            markers=markers,
-            folder=output,
-            resume=resume,
-            on_report=screen,  # type: ignore[arg-type]  # it reads step, steps, note and valid_loss, which reports have
-            progress=progress,
-        )
-        screen.close()
+        with shown_run(progress, output, resume=resume) as options:
+            trained = train_vectors(source, config, tokenizer=words, markers=markers, **options)
         trained.save(output, overwrite=replaces, progress=progress)
     remove_finished(output)
     if not isinstance(source, CooccurrenceMatrix):
         note_repairs(source)
         note_mix(source)
-    _print_summary(trained, output, time.perf_counter() - began, json=json)
+    _print_summary(trained, output, began, json=json)
 
 
 def _report_finished(
     output: Path, config: VectorsConfig, source: Source | Path, tokenizer: TokenizerConfig, *, json: bool
 ) -> None:
     """Prints that a run has ended. source: a text, or a file of co-occurrences. Raises SettingError if it differs."""
-    from chainrule.api.vectors.cooccurrences import WORDS, read_cooccurrences
+    from chainrule.api.vectors.cooccurrences import read_cooccurrences
     from chainrule.api.vectors.word_vectors import FAMILY
 
     def changes(before: dict[str, Any]) -> list[str]:
@@ -132,30 +125,19 @@ def _report_finished(
     report_finished_run(output, FAMILY, None, {}, changes, json=json)
 
 
-def _print_summary(trained: WordVectors, output: Path, seconds: float, *, json: bool) -> None:
-    from chainrule.base.memory import bytes_shown, peak_memory
-
+def _print_summary(trained: WordVectors, output: Path, began: float, *, json: bool) -> None:
     record = trained.record
-    summary: dict[str, Any] = {
-        "model": str(output),
-        "words": len(trained),
-        "dimensions": trained.vectors.shape[1],
-        "bytes": sum(path.stat().st_size for path in output.iterdir()),
-        "total_seconds": seconds,
-        "peak_memory_bytes": peak_memory(),
-    }
+    summary = summary_of(output, began, words=len(trained), dimensions=trained.vectors.shape[1])
     if json:
         print_json({**record, **summary})
         return
     unit = "pairs" if record["settings"]["method"] == "glove" else "words"
     losses = record["losses"]
     by_epoch = ", ".join(f"{loss:.4f}" for loss in losses[-3:])
-    memory = summary["peak_memory_bytes"]
-    memory_used = f", {memory / 1e9:.2f} GB peak memory" if memory else ""
     print(
         f"{output}: {summary['words']:,} words, {summary['dimensions']:,} dimensions; {_read_from(record)}\n"
         f"{record['words_per_second']:,.0f} {unit}/s; loss by epoch {'... ' if len(losses) > 3 else ''}{by_epoch}\n"
-        f"{bytes_shown(summary['bytes'])}, {seconds:.1f} s{memory_used}"
+        f"{cost_line(summary)}"
     )
 
 

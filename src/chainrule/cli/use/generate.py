@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
+from chainrule.api.models.config import GenerateOptions
 from chainrule.base.tables import printable, text_table
 from chainrule.cli.shared.models import open_model
 from chainrule.cli.shared.options import (
@@ -31,6 +32,7 @@ from chainrule.cli.shared.options import (
     beam_config,
     check_tree,
     draw_seed,
+    flag,
     given_settings,
     refuse_sampling,
 )
@@ -49,12 +51,10 @@ SHOWN = 5  # unknown words of a prompt to name
 
 def generate(
     model: ModelPath,
-    prompt: Annotated[str, Parameter(help="What every text begins with.", allow_leading_hyphen=True)] = "",
+    prompt: Annotated[str, flag(GenerateOptions, "prompt")] = "",
     /,
     *,
-    number: Annotated[
-        int, WholeNumber, Parameter(name=("--number", "-n"), help="How many texts; with --beam, how many of the best.")
-    ] = 1,
+    number: Annotated[int, flag(GenerateOptions, "n"), Parameter(name=("--number", "-n"))] = 1,
     seed: Seed = None,
     stream: Annotated[bool, Parameter(negative=(), help="Print each text as it is sampled.")] = False,
     tree: Annotated[TreeFile, Needs("size")] = None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.api.seq2seq.config import TargetBeam, WriteOptions
+from chainrule.api.seq2seq.config import LanguageOptions, TargetBeam, WriteOptions
 from chainrule.base.progress import silent
 from chainrule.base.tables import printable
 from chainrule.cli.shared.options import (
@@ -155,10 +155,7 @@ def translate(
     references: Annotated[
         str | None, Parameter(help="The right texts, a line for each line: BLEU and chrF are printed at the end.")
     ] = None,
-    source_language: Annotated[
-        str | None, Parameter(help="The language of the source, for mBART, M2M-100 and NLLB: fra_Latn or fra.")
-    ] = None,
-    target_language: Annotated[str | None, Parameter(help="The language to translate into, likewise.")] = None,
+    languages: Flags[LanguageOptions] = NO_FLAGS,
     options: Flags[WriteOptions] = NO_FLAGS,
     sample: Annotated[bool, Parameter(negative=(), help="Sample texts, instead of searching for likely ones.")] = False,
     seed: Annotated[Seed, Needs("sample")] = None,
@@ -205,7 +202,8 @@ def translate(
         judged = None
         if references is not None:
             judged = References(reading.corpus(references), None if "-" in names else reading.corpus(*names), progress)
-        loaded = load_pairs(model, progress=progress).with_languages(source_language, target_language)
+        chosen = LanguageOptions(**given_settings(languages))
+        loaded = load_pairs(model, progress=progress).with_languages(chosen.source_language, chosen.target_language)
         if loaded.needs_language:
             raise SettingError(f"{model}: writes several languages; choose one with --target-language")
         loaded.generator.constraints(given.get("begin", ""), given.get("max_tokens"))  # wrong ones are no line's fault

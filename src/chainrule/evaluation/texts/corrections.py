@@ -249,7 +249,6 @@ def _log_odds(probs: Float64[ndarray, " changes"]) -> Float64[ndarray, " changes
 
 
 Aim = Literal["f0.5", "accuracy"]
-AIMS: tuple[Aim, ...] = ("f0.5", "accuracy")
 
 _EDGES = np.array([0.0, 0.5, 0.7, 0.8, 0.9, 0.95, 1.0])
 

@@ -26,7 +26,8 @@ from chainrule.neural.config.language_models import (
     RecurrentConfig,
 )
 from chainrule.neural.config.network import NetworkConfig, settings_of
-from chainrule.neural.config.transformer import TransformerConfig, gpt2, llama, modern, palm, vaswani
+from chainrule.neural.config.presets import gpt2, llama, modern, palm, vaswani
+from chainrule.neural.config.transformer import TransformerConfig
 from chainrule.neural.config.vision import GridConfig
 
 if TYPE_CHECKING:

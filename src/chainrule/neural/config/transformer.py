@@ -1,7 +1,4 @@
-"""Settings of Transformers; known architectures are functions that return a configuration:
-
-preset("llama", layers=6, width=384)
-"""
+"""Settings of Transformers. Each choice of the field's history is one."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from chainrule.base.options import option
-from chainrule.errors import SettingError
+from chainrule.neural.config.consistency import check_transformer
 from chainrule.neural.config.network import CONTEXT, MAX_CONTEXT, MAX_LAYERS, MAX_WIDTH, NetworkConfig
 
 Norm = Literal["layer", "rms"]
@@ -22,7 +19,9 @@ SublayerNorms = Literal["before", "after", "both"]
 Mixer = Literal["attention", "convolution", "mamba", "mamba2", "delta"]
 RotaryScaling = Literal["none", "linear", "llama3", "yarn", "longrope"]
 Positions = Literal["none", "learned", "sinusoidal", "relative", "alibi", "rotary"]
-FeedForward = Literal["relu", "gelu", "gelu_exact", "silu", "relu_squared", "swiglu", "geglu", "geglu_exact"]
+FeedForward = Literal[
+    "relu", "gelu", "gelu_exact", "silu", "relu_squared", "swiglu", "geglu", "geglu_exact", "clamped_swiglu"
+]
 Initialisation = Literal["fan_in", "gpt2", "xavier"]
 
 
@@ -52,7 +51,8 @@ class TransformerConfig(NetworkConfig):
         None, "heads of keys and values: fewer than heads is grouped, 1 multi-query; nothing: one for each", least=1
     )
     feed_forward: FeedForward = option(
-        "relu_squared", "activation of the feed-forward layers; gelu: by tanh; swiglu, geglu, geglu_exact: gated"
+        "relu_squared",
+        "activation of the feed-forward layers; gelu: by tanh; swiglu, geglu, geglu_exact, clamped_swiglu: gated",
     )
     feed_forward_width: int | None = option(
         None, "hidden numbers in a feed-forward layer; nothing: 4 widths, 8/3 if gated", least=1, below=8 * MAX_WIDTH
@@ -105,9 +105,7 @@ class TransformerConfig(NetworkConfig):
     window_every: int = option(
         1, "of so many blocks the last one has the window, the others attend to all", least=1, is_rare=True
     )
-    full_layers: tuple[int, ...] = option(
-        (), "window: blocks that attend to all nevertheless, by number from 0", least=0, is_rare=True
-    )
+    full_layers: tuple[int, ...] = option((), "window: the blocks without one, by number from 0", least=0, is_rare=True)
     unrotated_layers: tuple[int, ...] = option(
         (), "rotary: blocks whose queries and keys are not rotated, by number from 0", least=0, is_rare=True
     )
@@ -143,6 +141,64 @@ class TransformerConfig(NetworkConfig):
     normalised_experts: bool = option(
         True, "experts: the weights of the chosen ones add up to 1, not those of all", is_rare=True
     )
+    router_bias: bool = option(False, "experts: the router has biases (gpt-oss)", is_rare=True)
+    attention_sinks: bool = option(
+        False, "each head has a learned score that takes part in the softmax, without a value (gpt-oss)", is_rare=True
+    )
+    block_groups: int | None = option(
+        None,
+        "groups of neighbouring blocks that share one set of weights (ALBERT); nothing: each block has its own",
+        least=1,
+        is_rare=True,
+    )
+    value_norm: bool = option(False, "values are normalised in each head, without gains (Gemma 4)", is_rare=True)
+    full_head_width: int | None = option(
+        None,
+        "window: numbers in a head of blocks that attend to all; nothing: as in others (Gemma 4)",
+        least=2,
+        below=MAX_WIDTH,
+        is_rare=True,
+    )
+    full_key_value_heads: int | None = option(
+        None,
+        "window: heads of keys and values in blocks that attend to all; nothing: as in others",
+        least=1,
+        below=MAX_WIDTH,
+        is_rare=True,
+    )
+    keys_as_values: bool = option(
+        False, "window: in blocks that attend to all, values are the keys before their norm (Gemma 4)", is_rare=True
+    )
+    shared_key_layers: int = option(
+        0,
+        "so many last blocks take the keys and values of the last block before them that has a window if they have one "
+        "(Gemma 4)",
+        least=0,
+        below=MAX_LAYERS,
+        is_rare=True,
+    )
+    wide_shared_blocks: bool = option(
+        False, "shared_key_layers: their feed-forward layers have twice the hidden numbers", is_rare=True
+    )
+    layer_input_width: int = option(
+        0,
+        "numbers in a vector of each token for each block, which is added through a gate (Gemma 4); 0: none",
+        least=0,
+        below=MAX_WIDTH,
+        is_rare=True,
+    )
+    block_scales: bool = option(False, "what each block gives is multiplied by a number of its own", is_rare=True)
+    distance_buckets: int = option(
+        0,
+        "on either side, buckets of distances with a learned vector each, by which queries and keys are scored, too "
+        "(DeBERTa); 0: none",
+        least=0,
+        below=4096,
+        is_rare=True,
+    )
+    distance_limit: int = option(
+        512, "distance_buckets: the distance from which all are one bucket", least=2, below=MAX_CONTEXT, is_rare=True
+    )
     mixers: tuple[Mixer, ...] = option(
         (),
         "what each block has in the place of attention; convolution: a short one between gates (LFM2); mamba, mamba2: "
@@ -151,7 +207,7 @@ class TransformerConfig(NetworkConfig):
     )
     has_feed_forward: bool = option(True, "blocks have a feed-forward layer; off: none (Mamba)", is_rare=True)
     recurrence_width: int = option(
-        256, "mamba, mamba2, delta: inner numbers, all heads together", least=1, below=8 * MAX_WIDTH, is_rare=True
+        256, "mamba, mamba2, delta: the inner width, of all heads together", least=1, below=8 * MAX_WIDTH, is_rare=True
     )
     recurrence_heads: int = option(1, "mamba2, delta: heads", least=1, below=MAX_WIDTH, is_rare=True)
     recurrence_key_heads: int = option(
@@ -167,7 +223,9 @@ class TransformerConfig(NetworkConfig):
     recurrence_biases: bool = option(False, "convolution, mamba, mamba2: products have biases", is_rare=True)
     kernel_bias: bool = option(True, "mamba, mamba2: the convolution has a bias", is_rare=True)
     gated_attention: bool = option(
-        False, "what attention gives is multiplied by gates, which queries bring along (Qwen 3.5)", is_rare=True
+        False,
+        "the output of attention is multiplied by gates, which are computed with the queries (Qwen 3.5)",
+        is_rare=True,
     )
     first_norm: bool = option(
         True, "pre: the first block has a norm before attention, too; off: it has none (ModernBERT)", is_rare=True
@@ -218,6 +276,15 @@ class TransformerConfig(NetworkConfig):
     rotary_trained_context: int = option(
         8192, "the context before rotary_scaling extended it", least=1, below=MAX_CONTEXT, is_rare=True
     )
+    rotary_whole_pairs: bool = option(
+        True, "yarn: the share that shrinks grows from one whole pair to another; off: exactly", is_rare=True
+    )
+    rotary_turning: int | None = option(
+        None,
+        "rotary: pairs that turn, the first ones, in blocks that attend to all; nothing: all (Gemma 4)",
+        least=0,
+        is_rare=True,
+    )
     rotary_divisors: tuple[float, ...] = option(
         (), "longrope: by how much each angle shrinks within the trained context", least=0, is_rare=True
     )
@@ -236,67 +303,7 @@ class TransformerConfig(NetworkConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.head_width is None and self.width % self.heads:
-            raise SettingError(f"a width of {self.width} cannot be divided among {self.heads} heads")
-        if self.heads % self.key_heads:
-            raise SettingError(f"{self.heads} heads cannot share {self.key_heads} heads of keys and values evenly")
-        if self.positions == "rotary" and self.rotated_width % 2:
-            raise SettingError(
-                f"rotary positions rotate pairs of numbers, but a head has {self.rotated_width}; "
-                "choose a width or heads so that it is even"
-            )
-        if self.rotated_width > self.width_of_heads:
-            raise SettingError(
-                f"rotary_width is {self.rotary_width}, but a head has {self.width_of_heads} numbers; lower it"
-            )
-        if self.rotary_scaling == "llama3" and not self.rotary_low_factor < self.rotary_high_factor:
-            raise SettingError("rotary_low_factor must be below rotary_high_factor")
-        if self.score != "scaled_dot" and self.key_heads != self.heads:
-            raise SettingError(f"score is {self.score}, which needs as many heads of keys as of queries; leave one out")
-        if self.score == "additive" and self.window is not None:
-            raise SettingError("an additive score has no window; take another score, or no window")
-        if self.output != "full" and (self.output_transform or self.logit_cap is not None or self.logit_scale != 1):
-            raise SettingError(
-                f"output_transform, logit_cap and logit_scale need a full output; output is {self.output}"
-            )
-        self._check_scaling()
-        if self.sublayer_norms != "before" and (self.parallel or self.norm_place == "post"):
-            raise SettingError(
-                f"sublayer_norms is {self.sublayer_norms}, which needs norm_place to be pre, and blocks that are not "
-                "parallel"
-            )
-        if self.input_width != self.width and self.has_output and not self.output_transform:
-            raise SettingError(f"embedding_width is {self.embedding_width}, which needs output_transform; leave it out")
-        if self.mixers and len(self.mixers) != self.layers:
-            raise SettingError(f"mixers names {len(self.mixers)} blocks, but there are {self.layers}")
-        if self.is_stateful and (self.is_bidirectional or self.parallel or self.norm_place == "post"):
-            raise SettingError("mixers that carry a state need a causal network of blocks with norms first")
-        if not self.has_feed_forward and (
-            self.parallel or self.is_bidirectional or self.norm_place == "post" or self.sublayer_norms != "before"
-        ):
-            raise SettingError("blocks without a feed-forward layer need norm_place to be pre, and no other norms")
-        if self.recurrence_width % self.recurrence_heads or self.recurrence_heads % self.recurrence_key_heads:
-            raise SettingError(
-                f"{self.recurrence_width} numbers cannot be divided among {self.recurrence_heads} heads, or these "
-                f"among {self.recurrence_key_heads} heads of keys"
-            )
-        if self.experts and self.chosen_experts > self.experts:
-            raise SettingError(f"chosen_experts is {self.chosen_experts}, but there are {self.experts}; lower it")
-        if self.window is not None and self.window > self.context:
-            raise SettingError(f"a window of {self.window} is longer than the context of {self.context}; shorten it")
-
-    def _check_scaling(self) -> None:
-        """Raises SettingError."""
-        factors = self.rotary_base - 1, self.rotary_low_factor, self.rotary_high_factor
-        if self.rotary_scaling == "yarn" and min(factors) <= 0:
-            raise SettingError("rotary_scaling by yarn needs a rotary_base above 1, and factors above 0")
-        for name in ("rotary_divisors", "rotary_long_divisors") if self.rotary_scaling == "longrope" else ():
-            divisors: tuple[float, ...] = getattr(self, name)
-            if len(divisors) != self.rotated_width // 2 or not all(divisors):
-                raise SettingError(
-                    f"{name} is {len(divisors)} numbers, or has a zero; expected {self.rotated_width // 2} above 0, "
-                    "one for each pair of rotated numbers"
-                )
+        check_transformer(self)
 
     @property
     def input_width(self) -> int:
@@ -347,7 +354,7 @@ class TransformerConfig(NetworkConfig):
 
     @property
     def changes_rotation(self) -> bool:
-        """Whether angles are others once a text is longer than the trained context."""
+        """Whether angles change once a text is longer than the trained context."""
         return (
             self.rotary_scaling == "longrope"
             and self.rotary_trained_context < self.context
@@ -367,9 +374,38 @@ class TransformerConfig(NetworkConfig):
         """Whether a block sees its window alone. layer: its number, from 0."""
         return self.window is not None and (layer + 1) % self.window_every == 0 and layer not in self.full_layers
 
+    def is_full(self, layer: int) -> bool:
+        """Whether a block attends to all although others have a window. layer: its number, from 0."""
+        return self.window is not None and not self.has_window(layer)
+
+    def head_width_of(self, layer: int) -> int:
+        """Numbers in a head of a block. layer: its number, from 0."""
+        return self.full_head_width if self.full_head_width and self.is_full(layer) else self.width_of_heads
+
+    def key_heads_of(self, layer: int) -> int:
+        """Heads of keys and values of a block. layer: its number, from 0."""
+        return self.full_key_value_heads if self.full_key_value_heads and self.is_full(layer) else self.key_heads
+
+    def keys_from(self, layer: int) -> int | None:
+        """The block whose keys and values a block takes; None for its own. layer: its number, from 0."""
+        first = self.layers - self.shared_key_layers
+        if layer < first:
+            return None
+        return max(own for own in range(first) if self.has_window(own) == self.has_window(layer))
+
+    def hidden_width_of(self, layer: int) -> int:
+        """Hidden numbers of a block's feed-forward layer. layer: its number, from 0."""
+        is_wide = self.wide_shared_blocks and self.keys_from(layer) is not None
+        return (1 + is_wide) * self.hidden_width
+
     @property
     def blocks(self) -> int:
         return self.layers
+
+    @property
+    def distinct_blocks(self) -> int:
+        """Blocks with weights of their own."""
+        return self.layers if self.block_groups is None else self.block_groups
 
     @property
     def attention_flops(self) -> float:
@@ -377,7 +413,7 @@ class TransformerConfig(NetworkConfig):
 
     @property
     def is_gated(self) -> bool:
-        return self.feed_forward in ("swiglu", "geglu", "geglu_exact")
+        return self.feed_forward in ("swiglu", "geglu", "geglu_exact", "clamped_swiglu")
 
     @property
     def hidden_width(self) -> int:
@@ -385,74 +421,3 @@ class TransformerConfig(NetworkConfig):
         if self.feed_forward_width is not None:
             return self.feed_forward_width
         return -(-8 * self.width // 3 // 8) * 8 if self.is_gated else 4 * self.width
-
-
-def vaswani() -> TransformerConfig:
-    """Attention Is All You Need (2017), its decoder alone."""
-    return TransformerConfig(
-        norm="layer",
-        norm_place="post",
-        norm_gain=True,
-        embedding_norm=False,
-        positions="sinusoidal",
-        feed_forward="relu",
-        query_key_norm=False,
-        biases=True,
-        tied=True,
-        scaled_embedding=True,
-        zero_projections=False,
-        initialisation="xavier",
-        dropout=0.1,
-    )
-
-
-def gpt2() -> TransformerConfig:
-    """GPT-2 (Radford 2019): norms first, learned positions, GELU."""
-    return TransformerConfig(
-        norm="layer",
-        norm_gain=True,
-        embedding_norm=False,
-        positions="learned",
-        feed_forward="gelu",
-        query_key_norm=False,
-        biases=True,
-        tied=True,
-        zero_projections=False,
-        initialisation="gpt2",
-    )
-
-
-def palm() -> TransformerConfig:
-    """PaLM (Chowdhery 2022): parallel blocks, one head of keys and values, SwiGLU, rotary positions."""
-    return TransformerConfig(
-        norm="layer",
-        norm_gain=True,
-        embedding_norm=False,
-        positions="rotary",
-        feed_forward="swiglu",
-        feed_forward_width=None,
-        key_value_heads=1,
-        query_key_norm=False,
-        parallel=True,
-        tied=True,
-        zero_projections=False,
-        initialisation="fan_in",
-    )
-
-
-def llama() -> TransformerConfig:
-    """LLaMA (Touvron 2023): RMSNorm, SwiGLU, rotary positions, no biases."""
-    return TransformerConfig(
-        norm_gain=True,
-        embedding_norm=False,
-        positions="rotary",
-        feed_forward="swiglu",
-        query_key_norm=False,
-        zero_projections=False,
-        initialisation="gpt2",
-    )
-
-
-def modern() -> TransformerConfig:
-    """Today's small recipe, and the default: RMSNorm without gains, rotary positions, QK-norm, ReLU squared."""
-    return TransformerConfig()

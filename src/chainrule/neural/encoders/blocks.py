@@ -13,8 +13,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from chainrule.neural.layers.attention import AttentionMask, attend, attend_unfused, build_score, capped
-from chainrule.neural.layers.basic import FeedForward, drop, norm
+from chainrule.neural.layers.attention import attend, attend_unfused, build_score, capped, disentangled, scaled_dot
+from chainrule.neural.layers.basic import FeedForward, activation_of, drop, norm
 from chainrule.neural.layers.experts import Experts
 from chainrule.neural.layers.matrix_products import linear
 from chainrule.neural.layers.positions import Rotation, rotate
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float
 
     from chainrule.neural.config import TransformerConfig
+    from chainrule.neural.layers.masks import AttentionMask
     from chainrule.neural.layers.state import Cache
 
 
@@ -33,22 +34,30 @@ class Attention(nn.Module):
     With fewer heads of keys and values, it is grouped (Ainslie et al. 2023); with one, multi-query (Shazeer 2019).
     """
 
-    def __init__(self, config: TransformerConfig) -> None:
+    def __init__(self, config: TransformerConfig, layer: int = 0) -> None:
+        """layer: the number of its block, from 0."""
         super().__init__()
-        self.heads, self.key_heads, self.head_width = config.heads, config.key_heads, config.width_of_heads
+        self.heads, self.head_width = config.heads, config.head_width_of(layer)
+        self.taken_from = config.keys_from(layer)  # the block whose keys and values it takes
+        self.key_heads = config.key_heads_of(layer) if self.taken_from is None else 0  # of its own
+        self.lends = layer in {config.keys_from(other) for other in range(config.layers)}
         self.dropout = config.attention_dropout
-        self.gated = config.gated_attention
-        rows = ((1 + self.gated) * self.heads + 2 * self.key_heads) * self.head_width
+        self.gated, self.value_norm = config.gated_attention, config.value_norm
+        self.keys_as_values = config.keys_as_values and config.is_full(layer)
+        of_keys = (1 if self.keys_as_values else 2) * self.key_heads
+        rows = ((1 + self.gated) * self.heads + of_keys) * self.head_width
         self.query_key_value = nn.Linear(config.width, rows, bias=config.has_biases("query_key_value"))
         self.out = nn.Linear(self.heads * self.head_width, config.width, bias=config.has_biases("attention_out"))
         self.normed, self.epsilon = config.query_key_norm, config.norm_epsilon
         self.joint, self.above_one = config.joint_query_key_norm, config.gains_above_one
         gained = config.query_key_norm and config.norm_gain
-        widths = [(heads if self.joint else 1) * self.head_width for heads in (self.heads, self.key_heads)]
+        kinds = [heads for heads in (self.heads, self.key_heads) if heads]
+        widths = [(heads if self.joint else 1) * self.head_width for heads in kinds]
         start = torch.zeros if self.above_one else torch.ones
         self.gains = nn.ParameterList(start(width) for width in widths if gained)  # of queries, of keys
         scale, self.cap = config.attention_scale, config.score_cap
         self.factor = None if scale is None else scale * math.sqrt(self.head_width)  # attention divides by the root
+        self.sinks = nn.Parameter(torch.zeros(self.heads)) if config.attention_sinks else None
         is_usual = config.score == "scaled_dot"
         self.score = None if is_usual else build_score(config.score, self.heads, self.head_width, 0)
 
@@ -67,6 +76,10 @@ class Attention(nn.Module):
         gate: Tensor | None = None
         if self.gated:
             value, gate = value[:, :, : self.key_heads], value[:, :, self.key_heads :].flatten(2)
+        if self.keys_as_values:
+            value = query_key[:, :, self.heads :]
+        if self.value_norm:
+            value = F.rms_norm(value, (self.head_width,), eps=self.epsilon)
         if self.normed:
             query_key = self._normed(query_key)
         if rotation is not None:
@@ -80,12 +93,25 @@ class Attention(nn.Module):
         if self.factor is not None:
             query = query * self.factor
         dropout = self.dropout if self.training else 0.0
-        if cache is not None:
+        if self.taken_from is not None:
+            assert mask.lent is not None
+            key, value = mask.lent[self.taken_from]
+        elif cache is not None:
             key, value = cache.append(layer, key, value)
+        if self.lends and mask.lent is not None:
+            mask.lent[layer] = key, value
         if self.score is not None and not self.score.is_product:
             heads = attend_unfused(self.score, query, key, value, mask, dropout)
-        elif self.cap is not None:
-            heads = attend_unfused(partial(capped, self.cap), query, key, value, mask, dropout)
+        elif mask.distances is not None:
+            of_distances = linear(mask.distances.vectors, self.query_key_value).view(
+                -1, heads.shape[2], self.head_width
+            )
+            heads = attend_unfused(
+                partial(disentangled, mask.distances.places, of_distances), query, key, value, mask, dropout
+            )
+        elif self.cap is not None or self.sinks is not None:
+            score = scaled_dot if self.cap is None else partial(capped, self.cap)
+            heads = attend_unfused(score, query, key, value, mask, dropout, sinks=self.sinks)
         else:
             heads = attend(query, key, value, mask, dropout)
         heads = mask.edited("heads", layer, heads.transpose(1, 2)).flatten(2)  # (B, T, H d)
@@ -102,8 +128,9 @@ class Attention(nn.Module):
             return torch.cat(normed, 2).view_as(query_key)
         query_key = F.rms_norm(query_key, (self.head_width,), eps=self.epsilon)
         if gains:
-            query_gain, key_gain = gains
-            query_key = query_key * torch.cat((query_gain.expand(self.heads, -1), key_gain.expand(self.key_heads, -1)))
+            counts = (self.heads, self.key_heads)
+            rows = [gain.expand(count, -1) for gain, count in zip(gains, counts, strict=False)]
+            query_key = query_key * torch.cat(rows)
         return query_key
 
 
@@ -124,13 +151,19 @@ class Block(nn.Module):
         if self.recurrent:
             self.recurrence = recurrence(config, config.mixer(layer))
         else:
-            self.attention = Attention(config)
-        parts = config.feed_forward, config.width, config.hidden_width
+            self.attention = Attention(config, layer)
+        parts = config.feed_forward, config.width, config.hidden_width_of(layer)
         bias = config.has_biases("feed_forward")
         self.feed_forward: FeedForward | Experts | None = None
         if config.has_feed_forward and config.experts:
             self.feed_forward = Experts(
-                *parts, config.experts, config.chosen_experts, normalised=config.normalised_experts, bias=bias
+                config.feed_forward,
+                parts[1:],
+                config.experts,
+                config.chosen_experts,
+                normalised=config.normalised_experts,
+                bias=bias,
+                router_bias=config.router_bias,
             )
         elif config.has_feed_forward:
             self.feed_forward = FeedForward(*parts, bias=bias)
@@ -144,6 +177,8 @@ class Block(nn.Module):
             self.norms[0] = nn.Identity()
         self.norms_after = nn.ModuleList(norm_of(config) for _ in range(after))
         self.dropout, self.scale = config.dropout, config.residual_scale
+        self.layer_input = LayerInput(config) if config.layer_input_width else None
+        self.block_scale = nn.Parameter(torch.ones(1)) if config.block_scales else None
 
     def forward(
         self,
@@ -154,6 +189,16 @@ class Block(nn.Module):
         layer: int,
     ) -> Float[Tensor, "B T D"]:
         """mask, rotation, cache, layer: as for `Attention`."""
+        x = self._read(x, mask, rotation, cache, layer)
+        if self.layer_input is not None:
+            assert mask.layer_inputs is not None
+            x = x + self.layer_input(x, mask.layer_inputs[:, :, layer])
+        return x if self.block_scale is None else x * self.block_scale
+
+    def _read(
+        self, x: Tensor, mask: AttentionMask, rotation: Rotation | None, cache: Cache | None, layer: int
+    ) -> Tensor:
+        """The sums after both sub-layers."""
         if self.norms_after:
             attended = self._mixed(self.norms[0](x) if self.norms else x, mask, rotation, cache, layer)
             attended = mask.edited("attention", layer, self.norms_after[0](attended.to(x.dtype)))
@@ -195,6 +240,21 @@ class Block(nn.Module):
         """What a sub-layer adds."""
         x = x if self.scale == 1 else x * self.scale
         return drop(x, self.dropout, self.training) if self.dropout else x
+
+
+class LayerInput(nn.Module):
+    """norm(U (a(W x) * e)), e being the vector that a token has for this block (Gemma 4, Google 2026)."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        width = config.layer_input_width
+        self.gate = nn.Linear(config.width, width, bias=False)
+        self.out, self.norm = nn.Linear(width, config.width, bias=False), norm_of(config)
+        self.activation = activation_of(config.feed_forward)
+
+    def forward(self, x: Float[Tensor, "B T D"], own: Float[Tensor, "B T P"]) -> Float[Tensor, "B T D"]:
+        """What is added."""
+        return cast("Tensor", self.norm(linear(self.activation(linear(x, self.gate)) * own, self.out)))
 
 
 def norm_of(config: TransformerConfig, width: int | None = None) -> nn.Module:

@@ -14,16 +14,12 @@ import torch
 from torch import Tensor, nn
 
 from chainrule.neural.encoders.blocks import Block, norm_of
-from chainrule.neural.layers.attention import (
-    AttentionMask,
-    bidirectional_mask,
-    cached_mask,
-    causal_mask,
-)
 from chainrule.neural.layers.basic import drop, initialise, pause
+from chainrule.neural.layers.masks import AttentionMask, bidirectional_mask, cached_mask, causal_mask
 from chainrule.neural.layers.matrix_products import linear
 from chainrule.neural.layers.positions import (
     ALiBi,
+    Distances,
     Divisors,
     Learned,
     Relative,
@@ -31,6 +27,7 @@ from chainrule.neural.layers.positions import (
     Rotation,
     Scaling,
     Sinusoidal,
+    Turning,
     Yarn,
 )
 from chainrule.neural.layers.state import Cache
@@ -41,7 +38,7 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float
 
     from chainrule.neural.config import TransformerConfig
-    from chainrule.neural.layers.attention import Edit
+    from chainrule.neural.layers.masks import Edit
     from chainrule.neural.layers.state import State
 
 
@@ -62,7 +59,7 @@ class Transformer(nn.Module):
         has_window = [config.has_window(layer) for layer in range(config.layers)]
         self.windows: list[int | None] = [*[None] * (not all(has_window)), *[config.window] * any(has_window)]
         self.kinds = [len(self.windows) - 1 if own else 0 for own in has_window]  # which of them each block has
-        self.in_blocks, self.turn = config.score_cap is None, None
+        self.in_blocks, self.turn = config.score_cap is None and not config.attention_sinks, None
         self.unrotated = frozenset(config.unrotated_layers)
         forgets = all(own or config.mixer(layer) != "attention" for layer, own in enumerate(has_window))
         self.is_stateful = config.is_stateful
@@ -78,9 +75,11 @@ class Transformer(nn.Module):
         elif config.positions == "sinusoidal":
             self.places = Sinusoidal(config.input_width)
         elif config.positions == "rotary":
-            self.rotary = Rotary(config.rotated_width, config.rotary_base, scaling_of(config), config.rotary_amplitude)
-            if config.window_rotary_base is not None:
-                self.window_rotary = Rotary(config.rotated_width, config.window_rotary_base)
+            width = config.rotated_width if config.full_head_width is None else config.full_head_width
+            self.rotary = Rotary(width, config.rotary_base, scaling_of(config), config.rotary_amplitude)
+            own = config.window_rotary_base, config.full_head_width, config.rotary_turning
+            if any(value is not None for value in own):
+                self.window_rotary = Rotary(config.rotated_width, config.window_rotary_base or config.rotary_base)
             if config.changes_rotation:
                 self.turn = config.rotary_trained_context
                 scaling = Divisors(config.rotary_long_divisors)
@@ -91,11 +90,18 @@ class Transformer(nn.Module):
             self.bias = Relative(config.heads)
         if config.relative_bias:
             self.bias = Relative(config.heads, two_sided=is_bidirectional)
+        self.distances: Distances | None = None
+        if config.distance_buckets:
+            sizes = config.distance_buckets, config.distance_limit, config.context
+            self.distances = Distances(*sizes, norm_of(config), config.width)
         inputs = config.input_width
         self.segments = nn.Parameter(torch.zeros(config.segments, inputs)) if config.segments else None
         self.input_norm = norm_of(config, inputs) if config.input_norm else None
         self.projection = nn.Linear(inputs, config.width) if inputs != config.width else None
-        self.blocks = nn.ModuleList(Block(config, layer) for layer in range(config.layers))
+        self.lends = config.shared_key_layers > 0
+        self.layer_inputs = LayerInputs(config) if config.layer_input_width else None
+        self.blocks = nn.ModuleList(Block(config, layer) for layer in range(config.distinct_blocks))
+        self.block_of = [layer * config.distinct_blocks // config.layers for layer in range(config.layers)]
         self.norm = norm_of(config) if config.norm_place == "pre" else None
         self._initialise(config)
 
@@ -237,10 +243,8 @@ class Transformer(nn.Module):
     ) -> Tensor:
         """The hidden states after the last block. masks: by `windows`. is_long: as for `_read_on`."""
         x, masks, rotations = self._prepared(x, positions, masks, is_long=is_long)
-        for layer, block in enumerate(self.blocks):
-            kind = self.kinds[layer]
-            x = block(x, masks[kind], None if layer in self.unrotated else rotations[kind], cache, layer)
-            pause()
+        for layer in range(self.layers):
+            x = self._block(x, layer, masks, rotations, cache)
         return x if self.norm is None else self.norm(x)
 
     def _layers(
@@ -248,16 +252,29 @@ class Transformer(nn.Module):
     ) -> Iterator[Tensor]:
         """The hidden states after each block, the last ones normalised."""
         x, masks, rotations = self._prepared(x, positions, masks, is_long=is_long)
-        for layer, block in enumerate(self.blocks):
-            kind = self.kinds[layer]
-            x = block(x, masks[kind], None if layer in self.unrotated else rotations[kind], None, layer)
-            pause()
+        for layer in range(self.layers):
+            x = self._block(x, layer, masks, rotations, None)
             yield x if self.norm is None or layer + 1 < self.layers else self.norm(x)
+
+    def _block(
+        self, x: Tensor, layer: int, masks: list[AttentionMask], rotations: list[Rotation | None], cache: Cache | None
+    ) -> Tensor:
+        """The hidden states after a block. masks, rotations: by `windows`."""
+        kind, block = self.kinds[layer], self.blocks[self.block_of[layer]]
+        x = block(x, masks[kind], None if layer in self.unrotated else rotations[kind], cache, layer)
+        pause()
+        return x
 
     def _prepared(
         self, x: Tensor, positions: Tensor, masks: list[AttentionMask], *, is_long: bool
     ) -> tuple[Tensor, list[AttentionMask], list[Rotation | None]]:
         """The inputs of the first block; masks and rotations: by `windows`."""
+        if self.layer_inputs is not None:
+            x, layer_inputs = self.layer_inputs(x)
+            masks = [mask._replace(layer_inputs=layer_inputs) for mask in masks]
+        if self.lends:
+            lent: dict[int, tuple[Tensor, Tensor]] = {}
+            masks = [mask._replace(lent=lent) for mask in masks]
         if self.places is not None:
             x = x + self.places(positions).to(x.dtype)
         if self.segments is not None:
@@ -274,6 +291,9 @@ class Transformer(nn.Module):
             else mask
             for mask in masks
         ]
+        if self.distances is not None:
+            distances = self.distances(x.shape[1])
+            masks = [mask._replace(distances=distances) for mask in masks]
         rotation = None if self.rotary is None else self._rotation(self.rotary, positions, x, is_long=is_long)
         rotations = [rotation] * len(masks)
         if self.window_rotary is not None and self.windows[-1] is not None:
@@ -281,7 +301,7 @@ class Transformer(nn.Module):
         return x, masks, rotations
 
     def _rotation(self, rotary: Rotary, positions: Tensor, x: Tensor, *, is_long: bool) -> Rotation:
-        """That of each position; in rows longer than `turn`, whose earlier tokens were read again, another one."""
+        """The angle of each position; another one in rows longer than `turn`, whose earlier tokens were read again."""
         if self.long_rotary is None or self.turn is None:
             return cast("Rotation", rotary(positions, x))
         long = self.long_rotary(positions, x)
@@ -291,7 +311,7 @@ class Transformer(nn.Module):
         return Rotation(*(torch.where(is_later, *both) for both in zip(long, rotary(positions, x), strict=True)))
 
     def _turned(self, cache: Cache) -> Cache:
-        """The state in which rows of `turn` tokens, which grow longer now, are read again with the other angles."""
+        """The state after rows of `turn` tokens, which grow longer now, are read again with the other angles."""
         assert self.turn is not None
         rows = cache.rows_of(self.turn)
         if not len(rows):
@@ -323,9 +343,30 @@ class Transformer(nn.Module):
                 initialise(weight, "gpt2", scale=1 / math.sqrt(2 * config.layers))
 
 
-def scaling_of(config: TransformerConfig) -> Scaling | Yarn | Divisors | None:
+class LayerInputs(nn.Module):
+    """What each block adds for a token: (norm(W x / root D) + e) / root 2, e being the token's vector for the block
+    (Gemma 4, Google 2026).
+    """
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.width, self.each = config.width, config.layer_input_width
+        self.projection = nn.Linear(config.width, config.layers * self.each, bias=False)
+        self.norm = norm_of(config, self.each)
+
+    def forward(self, x: Float[Tensor, "B T E"]) -> tuple[Float[Tensor, "B T D"], Float[Tensor, "B T layers P"]]:
+        """The vectors of tokens, and what is added. x: both vectors of each token, one after the other."""
+        x, own = x[..., : self.width], x[..., self.width :]
+        shape = (*x.shape[:-1], -1, self.each)
+        projected = self.norm((linear(x, self.projection) * self.width**-0.5).view(shape))
+        return x, (projected + own.reshape(shape)) * 2**-0.5
+
+
+def scaling_of(config: TransformerConfig) -> Scaling | Yarn | Divisors | Turning | None:
     """How the angles of rotary positions are scaled; None if they are not."""
     context = config.rotary_trained_context
+    if config.rotary_turning is not None:
+        return Turning(config.rotary_turning)
     if config.rotary_scaling == "none":
         return None
     if config.rotary_scaling == "linear":
@@ -335,5 +376,6 @@ def scaling_of(config: TransformerConfig) -> Scaling | Yarn | Divisors | None:
         return Divisors(config.rotary_long_divisors if is_long else config.rotary_divisors)
     if config.rotary_scaling == "yarn":
         ramp = config.rotary_low_factor, config.rotary_high_factor
-        return Yarn.between(config.rotary_factor, *ramp, context, config.rotated_width, config.rotary_base)
+        width, base = config.rotated_width, config.rotary_base
+        return Yarn.between(config.rotary_factor, *ramp, context, width, base, whole=config.rotary_whole_pairs)
     return Scaling(config.rotary_factor, context / config.rotary_low_factor, context / config.rotary_high_factor)

@@ -1,4 +1,4 @@
-"""Attention: which keys each query attends to, and the weighted mean of their values; and its score functions.
+"""Attention: the mean of values, weighted by how well queries match keys; and its score functions.
 
 torch's fused kernel computes it where it can. Score functions say how well a query s matches a key h:
 
@@ -19,7 +19,7 @@ prepared queries and keys.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -28,6 +28,7 @@ from torch import Tensor, nn
 from chainrule.errors import SettingError
 from chainrule.neural.device import attends_in_bfloat16
 from chainrule.neural.layers.basic import drop
+from chainrule.neural.layers.masks import AttentionMask
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,38 +37,8 @@ if TYPE_CHECKING:
 
     from chainrule.neural.config.seq2seq import ScoreName
 
-    Part = Literal["heads", "attention", "feed-forward"]
-    # What a part of a layer, counted from 0, computed, and what is read on with in its place: of heads (B, T, H, d),
-    # before their outputs are mixed; otherwise (B, T, D), what is added to the residual stream.
-    Edit = Callable[[Part, int, Tensor], Tensor]
-    Bias = Callable[[Int64[Tensor, "T S"]], Float[Tensor, "H T S"]]  # of the distance from each key to each query
-
 
 _WITHOUT_MATRICES = ("dot", "scaled_dot", "content", "cosine")
-
-
-class AttentionMask(NamedTuple):
-    """Which keys each query attends to.
-
-    tensor: (B or 1, H or 1, T, S), added to the scores, or True where a query attends to a key; None if all queries
-    attend to all keys. causal: whether query i attends to keys 0 to i only; `tensor` is then None.
-    block_length: `tensor` is the mask of one block of queries, over the keys of the block before and its own,
-    (1, H or 1, block, 2 block); see `attend_in_blocks`.
-    weights_out: a list to which attention appends its weights, (B, H, T, S).
-    starts: (B, T), where rows begin anew, for what carries a state from token to token; None for nowhere.
-    edit: a function through which the outputs of heads and layers go.
-    """
-
-    tensor: Tensor | None = None
-    causal: bool = False
-    block_length: int | None = None
-    weights_out: list[Tensor] | None = None
-    starts: Tensor | None = None
-    edit: Edit | None = None
-
-    def edited(self, part: Part, layer: int, x: Tensor) -> Tensor:
-        """What a part of a layer computed, through `edit`."""
-        return x if self.edit is None else self.edit(part, layer, x)
 
 
 def attend(
@@ -79,7 +50,7 @@ def attend(
 ) -> Float[Tensor, "B H T d"]:
     """softmax(Q K^T / sqrt(d)) V (Vaswani et al. 2017, equation 1). Query head h reads key head h // (H / K)."""
     if mask.weights_out is not None:
-        return attend_unfused(_scaled_dot, query, key, value, mask, dropout)
+        return attend_unfused(scaled_dot, query, key, value, mask, dropout)
     if mask.block_length is not None:
         return attend_in_blocks(query, key, value, mask, dropout)
     heads, key_heads = query.shape[1], key.shape[1]
@@ -124,11 +95,13 @@ def attend_unfused(
     value: Float[Tensor, "B K S d"],
     mask: AttentionMask,
     dropout: float = 0.0,
+    *,
+    sinks: Float[Tensor, " H"] | None = None,
 ) -> Float[Tensor, "B H T d"]:
     """As `attend`, but with any score function from queries and keys to (B, H, T, S), and with weights that can be
     recorded.
 
-    The mask must not be in blocks.
+    The mask must not be in blocks. sinks: a score for each head that takes its share of the softmax, without a value.
     """
     assert mask.block_length is None
     heads = query.shape[1]
@@ -138,15 +111,43 @@ def attend_unfused(
     if mask.tensor is not None:
         is_added = mask.tensor.is_floating_point()
         scores = scores + mask.tensor if is_added else scores.masked_fill(~mask.tensor, -torch.inf)
-    weights = scores.softmax(-1)
+    if sinks is None:
+        weights = scores.softmax(-1)
+    else:
+        sink = sinks.to(scores.dtype).view(1, -1, 1, 1).expand(*scores.shape[:3], 1)
+        weights = torch.cat((scores, sink), -1).softmax(-1)[..., :-1]
     if mask.weights_out is not None:
         mask.weights_out.append(weights)
     return drop(weights, dropout) @ _repeated(value, heads)
 
 
+def scaled_dot(query: Float[Tensor, "B H T d"], key: Float[Tensor, "B H S d"]) -> Float[Tensor, "B H T S"]:
+    """A score function for `attend_unfused`: Vaswani et al. 2017, equation 1."""
+    return query @ key.mT / math.sqrt(query.shape[-1])
+
+
+def disentangled(
+    places: Int64[Tensor, "T S"],
+    of_distances: Float[Tensor, "buckets 3H d"],
+    query: Float[Tensor, "B H T d"],
+    key: Float[Tensor, "B H S d"],
+) -> Float[Tensor, "B H T S"]:
+    """A score function for `attend_unfused`: DeBERTa's (He et al. 2021, equation 4), of contents and distances.
+
+    places: the bucket of each key's distance from each query. of_distances: queries, keys and values of the buckets'
+    vectors, of which the first two count.
+    """
+    heads = query.shape[1]
+    own_query, own_key = of_distances[:, :heads].transpose(0, 1), of_distances[:, heads : 2 * heads].transpose(0, 1)
+    index = places.expand(*query.shape[:3], -1)
+    by_key = (query @ own_key.mT).gather(3, index)  # what a query is to a distance
+    by_query = (key @ own_query.mT).gather(3, index.mT).mT  # what a key is to it
+    return (query @ key.mT + by_key + by_query) / math.sqrt(3 * query.shape[-1])
+
+
 def capped(cap: float, query: Float[Tensor, "B H T d"], key: Float[Tensor, "B H S d"]) -> Float[Tensor, "B H T S"]:
     """A score function for `attend_unfused`: scaled dot products, softly kept within the cap (Gemma 2)."""
-    return torch.tanh(_scaled_dot(query, key) / cap) * cap
+    return torch.tanh(scaled_dot(query, key) / cap) * cap
 
 
 def attend_in_blocks(
@@ -185,106 +186,9 @@ def attend_in_blocks(
     return result[:, :, :length]
 
 
-def causal_mask(
-    length: int,
-    device: torch.device,
-    *,
-    window: int | None,
-    bias: Bias | None,
-    documents: Int64[Tensor, "B T"] | None,
-    in_blocks: bool = True,
-) -> AttentionMask:
-    """The mask for `length` tokens that are read at once: each attends to itself and to those before it.
-
-    window: how many keys a query attends to, its own included. documents: tokens attend within equal numbers only.
-    in_blocks: whether a short window may be masked block by block.
-    """
-    if window is not None and window >= length:
-        window = None
-    if window is None and bias is None and documents is None:
-        return AttentionMask(causal=True)
-    if in_blocks and window is not None and 2 * window < length and documents is None:
-        return AttentionMask(_block_mask(window, device, bias), block_length=window)
-    positions = torch.arange(length, device=device)
-    mask = visible_keys(positions, positions, first=None, window=window)
-    if documents is not None:
-        mask = mask & (documents[:, None, :, None] == documents[:, None, None, :])  # (B, 1, T, T)
-    return AttentionMask(_biased(mask, positions, positions, bias))
-
-
-def bidirectional_mask(
-    length: int,
-    device: torch.device,
-    *,
-    window: int | None,
-    bias: Bias | None,
-    documents: Int64[Tensor, "B T"] | None,
-) -> AttentionMask:
-    """As `causal_mask`, but a query also attends to the tokens after it; a bias that is not `two_sided` is the same on
-    both sides.
-    """
-    if window is not None and window >= length:
-        window = None
-    if window is None and bias is None and documents is None:
-        return AttentionMask()
-    positions = torch.arange(length, device=device)
-    signed = positions[:, None] - positions
-    distances = signed.abs()
-    mask = (distances < (window or length))[None, None]
-    if documents is not None:
-        mask = mask & (documents[:, None, :, None] == documents[:, None, None, :])  # (B, 1, T, T)
-    if bias is None:
-        return AttentionMask(mask)
-    biases = bias(signed if getattr(bias, "two_sided", False) else distances)
-    return AttentionMask(biases[None].masked_fill(~mask, -torch.inf))
-
-
-def cached_mask(
-    queries: Int64[Tensor, " T"],
-    keys: Int64[Tensor, " S"],
-    first: Int64[Tensor, "B T"] | None,
-    window: int | None,
-    bias: Bias | None,
-) -> AttentionMask:
-    """The causal mask for the columns of queries and keys in a cache. first: the first column each query attends to."""
-    return AttentionMask(_biased(visible_keys(queries, keys, first, window), queries, keys, bias))
-
-
-def visible_keys(
-    queries: Int64[Tensor, " T"], keys: Int64[Tensor, " S"], first: Int64[Tensor, "B T"] | None, window: int | None
-) -> Bool[Tensor, "#B 1 T S"]:
-    """Whether each query attends to each key, causally. queries, keys: their columns. first: as in `cached_mask`."""
-    distances = queries[:, None] - keys
-    mask = distances >= 0 if window is None else (distances >= 0) & (distances < window)
-    return mask[None, None] if first is None else mask & (keys >= first[:, None, :, None])
-
-
-def _scaled_dot(query: Float[Tensor, "B H T d"], key: Float[Tensor, "B H S d"]) -> Float[Tensor, "B H T S"]:
-    return query @ key.mT / math.sqrt(query.shape[-1])
-
-
 def _repeated(x: Float[Tensor, "B K S d"], heads: int) -> Float[Tensor, "B H S d"]:
     """Keys or values, once for each query head that shares them."""
     return x if x.shape[1] == heads else x.repeat_interleave(heads // x.shape[1], 1)
-
-
-def _biased(mask: Tensor, queries: Tensor, keys: Tensor, bias: Bias | None) -> Tensor:
-    if bias is None:
-        return mask
-    return bias(queries[:, None] - keys)[None].masked_fill(~mask, -torch.inf)
-
-
-def _block_mask(
-    block: int, device: torch.device, bias: Bias | None
-) -> Float[
-    Tensor,
-    (
-        1  # H block keys
-    ),
-]:
-    """The mask of one block of queries over the keys of the block before and its own."""
-    queries, keys = torch.arange(block, 2 * block, device=device), torch.arange(2 * block, device=device)
-    return _biased(visible_keys(queries, keys, None, block), queries, keys, bias)
 
 
 class Score(Protocol):

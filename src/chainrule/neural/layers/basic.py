@@ -80,25 +80,40 @@ class Embedding(nn.Module):
         scale: float = 1.0,
         norm: nn.Module | None = None,
         token_dropout: float = 0.0,
+        beside: int = 0,
+        beside_scale: float = 1.0,
     ) -> None:
-        """token_dropout: the share of the vocabulary whose vectors are 0 in a batch (Gal and Ghahramani 2016)."""
+        """token_dropout: the share of the vocabulary whose vectors are 0 in a batch (Gal and Ghahramani 2016).
+
+        beside: numbers of a second vector of each token, which follows the first one. beside_scale: its factor.
+        """
         super().__init__()
+        self.beside = nn.Parameter(torch.zeros(vocabulary_size, beside)) if beside else None
+        self.beside_scale = beside_scale
         self.weight = nn.Parameter(torch.empty(vocabulary_size, width))
         self.scale, self.norm, self.token_dropout = scale, norm, token_dropout
 
     def forward(self, tokens: Int64[Tensor, "*shape"]) -> Float[Tensor, "*shape D"]:
         """The vector of each token."""
-        x = F.embedding(tokens, self.weight)
-        if is_packed(x):
-            x = unpack(x)
-        elif x.dtype in (torch.bfloat16, torch.float16):
-            x = x.float()
+        x = _rows(tokens, self.weight)
         if self.training and self.token_dropout:
             kept = drop(x.new_ones(len(self.weight)), self.token_dropout)
             x = x * kept[tokens].unsqueeze(-1)
         if self.scale != 1:
             x = x * self.scale
-        return x if self.norm is None else self.norm(x)
+        if self.norm is not None:
+            x = self.norm(x)
+        if self.beside is None:
+            return x
+        return torch.cat((x, _rows(tokens, self.beside) * self.beside_scale), -1)
+
+
+def _rows(tokens: Int64[Tensor, "*shape"], weight: Tensor) -> Float[Tensor, "*shape D"]:
+    """Rows of a matrix, which may be packed or in 16 bits, in 32."""
+    x = F.embedding(tokens, weight)
+    if is_packed(x):
+        return unpack(x)
+    return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
 
 
 def norm(
@@ -136,13 +151,15 @@ class FeedForward(nn.Module):
         self.gated = kind in _GATED
         self.up = nn.Linear(width, 2 * hidden if self.gated else hidden, bias=bias)
         self.down = nn.Linear(hidden, width, bias=bias)
-        self.activation = _ACTIVATIONS[kind]
+        self.activation, self.clamped = _ACTIVATIONS[kind], kind == "clamped_swiglu"
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
         """The layer's output, for each position alone."""
         hidden = linear(x, self.up)
         if self.gated:
             gate, hidden = hidden.chunk(2, -1)
+            if self.clamped:
+                hidden = hidden.clamp(-CLAMP, CLAMP) + 1
             return linear(self.activation(gate) * hidden, self.down)
         return linear(self.activation(hidden), self.down)
 
@@ -196,6 +213,15 @@ def gelu(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     return F.gelu(x, approximate="tanh")
 
 
+CLAMP, SHARPNESS = 7.0, 1.702  # of gpt-oss: the largest inputs of a gate, and the factor within its sigmoid
+
+
+def clamped_swish(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """x sigmoid(1.702 x) of x up to 7 (OpenAI 2025, gpt-oss, as published in code)."""
+    x = x.clamp(max=CLAMP)
+    return x * torch.sigmoid(SHARPNESS * x)
+
+
 _ACTIVATIONS: dict[FeedForwardKind, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": gelu,
@@ -205,8 +231,16 @@ _ACTIVATIONS: dict[FeedForwardKind, Callable[[Tensor], Tensor]] = {
     "swiglu": F.silu,
     "geglu": gelu,
     "geglu_exact": F.gelu,
+    "clamped_swiglu": clamped_swish,
 }
-_GATED = ("swiglu", "geglu", "geglu_exact")
+
+
+def activation_of(kind: FeedForwardKind) -> Callable[[Tensor], Tensor]:
+    """That of a feed-forward layer, or of its gate."""
+    return _ACTIVATIONS[kind]
+
+
+_GATED = ("swiglu", "geglu", "geglu_exact", "clamped_swiglu")
 
 
 def initialise(weight: Float[Tensor, "outputs inputs"], kind: Initialisation, *, scale: float = 1.0) -> None:

@@ -26,11 +26,23 @@ class Experts(nn.Module):
     """
 
     def __init__(
-        self, kind: FeedForwardKind, width: int, hidden: int, count: int, chosen: int, *, normalised: bool, bias: bool
+        self,
+        kind: FeedForwardKind,
+        widths: tuple[int, int],
+        count: int,
+        chosen: int,
+        *,
+        normalised: bool,
+        bias: bool,
+        router_bias: bool,
     ) -> None:
-        """normalised: whether the weights of the chosen experts are made to add up to 1."""
+        """widths: D, and the hidden one. normalised: whether the weights of the chosen experts are made to add up to 1.
+
+        bias, router_bias: whether experts have biases, and whether the router has.
+        """
         super().__init__()
-        self.router = nn.Linear(width, count, bias=False)
+        width, hidden = widths
+        self.router = nn.Linear(width, count, bias=router_bias)
         self.experts = nn.ModuleList(FeedForward(kind, width, hidden, bias=bias) for _ in range(count))
         self.chosen, self.normalised = chosen, normalised
 

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from chainrule.errors import SettingError
 from chainrule.neural.config import TransformerConfig
+from chainrule.neural.layers.masks import DistanceVectors
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Float32, Int64
@@ -91,7 +92,7 @@ class Scaling(NamedTuple):
 
 class Yarn(NamedTuple):
     """YaRN (Peng et al. 2023, section 3.2): angles are slowed down by the factor, but for the first pairs of a head,
-    those below `first`; from there to `last` the share that is slowed down grows by the same step.
+    those below `first`; from there to `last` the share that is slowed down grows evenly.
     """
 
     factor: float
@@ -105,13 +106,31 @@ class Yarn(NamedTuple):
         return frequencies * (1 - share) + frequencies / self.factor * share
 
     @classmethod
-    def between(cls, factor: float, low: float, high: float, context: int, width: int, base: float) -> Yarn:
-        """low, high: how often waves turn in the trained context that are slowed down by the whole factor, and not."""
+    def between(
+        cls, factor: float, low: float, high: float, context: int, width: int, base: float, *, whole: bool
+    ) -> Yarn:
+        """low, high: how often waves turn in the trained context that are slowed down by the whole factor, and not.
+
+        whole: whether `first` and `last` are rounded to whole pairs.
+        """
 
         def pair(turns: float) -> float:
             return width * math.log(context / (2 * math.pi * turns)) / (2 * math.log(base))
 
-        return cls(factor, max(math.floor(pair(high)), 0), min(math.ceil(pair(low)), width - 1))
+        first, last = pair(high), pair(low)
+        if whole:
+            first, last = math.floor(first), math.ceil(last)
+        return cls(factor, max(first, 0), min(last, width - 1))
+
+
+class Turning(NamedTuple):
+    """Only the first pairs of a head turn (Gemma 4, Google 2026)."""
+
+    pairs: int
+
+    def __call__(self, frequencies: Float[Tensor, " waves"]) -> Float[Tensor, " waves"]:
+        """As `Scaling`."""
+        return frequencies * (torch.arange(len(frequencies), device=frequencies.device) < self.pairs)
 
 
 class Divisors(NamedTuple):
@@ -128,7 +147,11 @@ class Rotary(nn.Module):
     """Su et al. 2021: the pair of elements i and i + d/2 of a head is rotated by position * base^(-2i/d)."""
 
     def __init__(
-        self, width: int, base: float, scaling: Scaling | Yarn | Divisors | None = None, amplitude: float = 1.0
+        self,
+        width: int,
+        base: float,
+        scaling: Scaling | Yarn | Divisors | Turning | None = None,
+        amplitude: float = 1.0,
     ) -> None:
         """width: d, the width of a head, or of its part that is rotated. amplitude: a factor of what is rotated."""
         super().__init__()
@@ -190,6 +213,37 @@ class Relative(nn.Module):
         return self.numbers[buckets].float().permute(2, 0, 1)
 
 
+class Distances(nn.Module):
+    """He et al. 2021, 2023 (DeBERTa): a learned vector for each bucket of distances, normalised, shared by layers."""
+
+    def __init__(self, buckets: int, limit: int, longest: int, norm: nn.Module, width: int) -> None:
+        """buckets: on either side. limit: as for `deberta_buckets`. longest: the longest distance."""
+        super().__init__()
+        self.vectors, self.norm = nn.Parameter(torch.empty(2 * buckets, width)), norm
+        nn.init.normal_(self.vectors, std=0.02)
+        self.buckets = deberta_buckets(buckets, limit, longest)
+
+    def forward(self, length: int) -> DistanceVectors:
+        """The vectors, and which of them each distance between two of `length` tokens has."""
+        device, half = self.vectors.device, len(self.vectors) // 2
+        positions = torch.arange(length, device=device)
+        signed = positions[:, None] - positions
+        buckets = torch.tensor(self.buckets[:length], device=device)[signed.abs()] * signed.sign()
+        return DistanceVectors(self.norm(self.vectors), (buckets + half).clamp(0, 2 * half - 1))
+
+
+def deberta_buckets(buckets: int, limit: int, longest: int) -> list[int]:
+    """The buckets of the distances from 0 to `longest`: half of them hold one distance each, the others grow
+    logarithmically up to the limit.
+    """
+    half = buckets // 2
+    step = math.log((limit - 1) / half)
+    return [
+        distance if distance <= half else math.ceil(math.log(distance / half) / step * (half - 1)) + half
+        for distance in range(longest + 1)
+    ]
+
+
 def distance_buckets(distances: Int64[Tensor, "*shape"], buckets: int = _BUCKETS) -> Int64[Tensor, "*shape"]:
     """The buckets of distances: of 32, one each for 0 to 15, then 16 that grow logarithmically up to 128."""
     half = buckets // 2
@@ -205,7 +259,10 @@ def two_sided_buckets(distances: Int64[Tensor, "*shape"]) -> Int64[Tensor, "*sha
 
 
 def _angles(
-    positions: Int64[Tensor, "#B T"], width: int, base: float, scaling: Scaling | Yarn | Divisors | None = None
+    positions: Int64[Tensor, "#B T"],
+    width: int,
+    base: float,
+    scaling: Scaling | Yarn | Divisors | Turning | None = None,
 ) -> Float[Tensor, "#B T width/2"]:
     """position * base^(-2i/width), in float64 where the device has it, so that large positions stay exact."""
     kind = torch.float32 if positions.device.type == "mps" else torch.float64

@@ -1,18 +1,20 @@
-"""What stands in the place of attention in some blocks, and carries a state from token to token.
+"""Layers that take the place of attention in some blocks, and carry a state from token to token.
 
 short convolution   y = W (C * conv(B * x)),  (B, C, x) = V u                              LFM2, Liquid AI 2025
 selective state     h = exp(dt A) h + dt B x;  y = C h + D x                               Mamba, Gu and Dao 2023
                     Mamba-2: the same decay for all numbers of a head               Dao and Gu 2024
 gated delta rule    S = exp(g) S;  S = S + k (b (v - k S))';  y = q S                      Yang et al. 2024
 
-Each reads a text token by token; its memory holds what the last tokens left. Legend: B rows, T time, D width, I inner
-width, N width of the state, k kernel, H heads, d width of their values.
+Each reads a text token by token; its memory holds what the last tokens left. Without gradients, on a processor, the
+loop over tokens is that of `recurrence_kernels`. Legend: B rows, T time, D width, I inner width, N width of the state,
+G groups, k kernel, H heads, d width of their values.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
@@ -20,7 +22,10 @@ from torch import Tensor, nn
 from chainrule.neural.layers.matrix_products import linear
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from jaxtyping import Bool, Float
+    from numpy import ndarray
 
     from chainrule.neural.config import TransformerConfig
 
@@ -117,16 +122,15 @@ class SelectiveState(nn.Module):
             linear(x, self.selection).float().split_with_sizes((self.rank, self.states, self.states), -1)
         )
         step = F.softplus(linear(step, self.step).float())  # (B, T, I)
-        decay = torch.exp(-self.log_decay.exp() * step[..., None])  # (B, T, I, N)
-        added = (step * x)[..., None] * read[:, :, None]
-        state = added.new_zeros(added[:, 0].shape) if memory is None else memory[1]
+        state = x.new_zeros(len(x), self.states, x.shape[2]) if memory is None else memory[1]
+        rates = self.log_decay.exp().mT  # (1, N, I)
         outputs = []
-        for place in range(x.shape[1]):
-            if starts is not None:
-                state = state * ~starts[:, place, None, None]
-            state = decay[:, place] * state + added[:, place]
-            outputs.append((state * write[:, place, None]).sum(-1))
-        y = torch.stack(outputs, 1) + x * self.skip
+        for some in _pieces(x.shape[1], rates.numel()):
+            decay = torch.exp(-rates * step[:, some, None])  # (B, t, N, I)
+            inputs = (step * x)[:, some], read[:, some, None], write[:, some, None]
+            part, state = _scan_states(decay, *inputs, None if starts is None else starts[:, some], state)
+            outputs.append(part)
+        y = torch.cat(outputs, 1) + x * self.skip
         return linear(y * F.silu(gate), self.out), (kept, state)
 
 
@@ -153,22 +157,14 @@ class SelectiveHeads(nn.Module):
         mixed, kept = self.convolution(mixed, starts, None if memory is None else memory[0])
         value, read, write = F.silu(mixed.float()).split_with_sizes((self.inner, wide, wide), -1)
         value = value.reshape(rows, length, self.heads, -1)  # (B, T, H, d)
-        repeats = self.heads // self.groups
-        read, write = (
-            part.reshape(rows, length, self.groups, -1).repeat_interleave(repeats, 2) for part in (read, write)
-        )
+        read, write = (part.reshape(rows, length, self.groups, -1) for part in (read, write))
         step = F.softplus(step.float() + self.step_bias)  # (B, T, H)
-        decay = torch.exp(-self.log_decay.exp() * step)
-        added = (value * step[..., None])[..., None] * read[..., None, :]  # (B, T, H, d, N)
-        state = added.new_zeros(added[:, 0].shape) if memory is None else memory[1]
-        outputs = []
-        for place in range(length):
-            if starts is not None:
-                state = state * ~starts[:, place, None, None, None]
-            state = decay[:, place, :, None, None] * state + added[:, place]
-            outputs.append((state * write[:, place, :, None]).sum(-1))
-        y = torch.stack(outputs, 1) + value * self.skip[:, None]
-        y = (y.flatten(2) * F.silu(gate.float())).reshape(rows, length, self.groups, -1)
+        decay = torch.exp(-self.log_decay.exp() * step).repeat_interleave(value.shape[3], 2)  # (B, T, I)
+        added = (value * step[..., None]).flatten(2)
+        state = added.new_zeros(rows, self.states, self.inner) if memory is None else memory[1]
+        y, state = _scan_states(decay[:, :, None], added, read, write, starts, state)
+        y = y + (value * self.skip[:, None]).flatten(2)
+        y = (y * F.silu(gate.float())).reshape(rows, length, self.groups, -1)
         y = F.rms_norm(y, y.shape[3:], eps=self.epsilon).flatten(2) * self.gain
         return linear(y, self.out), (kept, state)
 
@@ -204,18 +200,93 @@ class GatedDelta(nn.Module):
             -self.log_decay.exp() * F.softplus(linear(x, self.decay).float() + self.decay_bias)
         )  # (B, T, H)
         state = value.new_zeros(rows, self.heads, self.key_width, value.shape[3]) if memory is None else memory[1]
-        outputs = []
-        for place in range(length):
-            if starts is not None:
-                state = state * ~starts[:, place, None, None, None]
-            state = state * decay[:, place, :, None, None]
-            own = key[:, place, :, :, None]  # (B, H, N, 1)
-            correction = (value[:, place] - (state * own).sum(2)) * strength[:, place, :, None]
-            state = state + own * correction[:, :, None]
-            outputs.append((state * query[:, place, :, :, None]).sum(2))
-        heads = F.rms_norm(torch.stack(outputs, 1), self.gain.shape, self.gain, self.epsilon)
+        heads, state = _scan_delta(decay, strength, query, key, value, starts, state)
+        heads = F.rms_norm(heads, self.gain.shape, self.gain, self.epsilon)
         gate = linear(x, self.gate).reshape(heads.shape)
         return linear((heads * F.silu(gate)).flatten(2), self.out), (kept, state)
+
+
+_AT_ONCE = 1 << 21  # numbers of decay, which are computed before they are used
+
+
+def _pieces(length: int, numbers: int) -> Iterator[slice]:
+    """Some tokens after others. numbers: that are computed for each."""
+    step = max(1, _AT_ONCE // numbers)
+    return (slice(begin, begin + step) for begin in range(0, length, step))
+
+
+def _suits_kernel(*tensors: Tensor) -> bool:
+    return (
+        not torch.is_grad_enabled()
+        and not torch.compiler.is_compiling()
+        and all(tensor.device.type == "cpu" and tensor.dtype == torch.float32 for tensor in tensors)
+    )
+
+
+def _array(tensor: Tensor) -> ndarray:
+    return tensor.detach().contiguous().numpy()
+
+
+def _starts_of(starts: Tensor | None, rows: int, length: int) -> ndarray:
+    return np.zeros((rows, length), np.bool_) if starts is None else _array(starts)
+
+
+def _scan_states(
+    decay: Float[Tensor, "B T M I"],
+    added: Float[Tensor, "B T I"],
+    read: Float[Tensor, "B T G N"],
+    write: Float[Tensor, "B T G N"],
+    starts: Bool[Tensor, "B T"] | None,
+    state: Float[Tensor, "B N I"],
+) -> tuple[Float[Tensor, "B T I"], Float[Tensor, "B N I"]]:
+    """h = decay h + added read; y = h write, for each token; and the state after the last. decay: M is N or 1."""
+    rows, length, inner = added.shape
+    if _suits_kernel(decay, added, read, write, state):
+        from chainrule.neural.layers.recurrence_kernels import scan_states
+
+        out, state = torch.zeros_like(added), state.clone()
+        inputs = _array(decay), _array(added), _array(read), _array(write)
+        scan_states(*inputs, _starts_of(starts, rows, length), state.numpy(), out.numpy())
+        return out, state
+    repeats = inner // read.shape[2]
+    read, write = (part.repeat_interleave(repeats, 2).mT for part in (read, write))  # (B, T, N, I)
+    outputs = []
+    for place in range(length):
+        if starts is not None:
+            state = state * ~starts[:, place, None, None]
+        state = decay[:, place] * state + added[:, place, None] * read[:, place]
+        outputs.append((state * write[:, place]).sum(1))
+    return torch.stack(outputs, 1), state
+
+
+def _scan_delta(
+    decay: Float[Tensor, "B T H"],
+    strength: Float[Tensor, "B T H"],
+    query: Float[Tensor, "B T H N"],
+    key: Float[Tensor, "B T H N"],
+    value: Float[Tensor, "B T H d"],
+    starts: Bool[Tensor, "B T"] | None,
+    state: Float[Tensor, "B H N d"],
+) -> tuple[Float[Tensor, "B T H d"], Float[Tensor, "B H N d"]]:
+    """S = decay S; S = S + k (strength (v - S'k))'; y = S'q, for each token; and the state after the last."""
+    rows, length = decay.shape[:2]
+    if _suits_kernel(decay, strength, query, key, value, state):
+        from chainrule.neural.layers.recurrence_kernels import scan_delta
+
+        out, state, room = torch.zeros_like(value), state.clone(), np.empty(value.shape[3], np.float32)
+        inputs = _array(decay), _array(strength), _array(query), _array(key), _array(value)
+        scan_delta(*inputs, _starts_of(starts, rows, length), state.numpy(), room, out.numpy())
+        return out, state
+    outputs = []
+    for place in range(length):
+        if starts is not None:
+            state = state * ~starts[:, place, None, None, None]
+        state = state * decay[:, place, :, None, None]
+        own = key[:, place, :, :, None]  # (B, H, N, 1)
+        correction = (value[:, place] - (state * own).sum(2)) * strength[:, place, :, None]
+        state = state + own * correction[:, :, None]
+        outputs.append((state * query[:, place, :, :, None]).sum(2))
+    return torch.stack(outputs, 1), state
 
 
 def _unit(x: Tensor) -> Tensor:

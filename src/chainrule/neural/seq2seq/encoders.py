@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from chainrule.neural.config.language_models import RecurrentConfig
 from chainrule.neural.encoders.bidirectional import BidirectionalRecurrent
 from chainrule.neural.encoders.blocks import Block, norm_of
-from chainrule.neural.layers.attention import AttentionMask
 from chainrule.neural.layers.basic import drop
+from chainrule.neural.layers.masks import AttentionMask
 from chainrule.neural.layers.positions import Relative
 from chainrule.neural.seq2seq.transformer_decoder import PositionEncoding, block_config, learned_places
 

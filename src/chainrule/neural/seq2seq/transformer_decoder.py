@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from chainrule.errors import SettingError
 from chainrule.neural.config.transformer import TransformerConfig
 from chainrule.neural.encoders.blocks import Attention, norm_of
-from chainrule.neural.layers.attention import AttentionMask, cached_mask, causal_mask
 from chainrule.neural.layers.basic import FeedForward, drop
 from chainrule.neural.layers.cross_attention import CrossAttention
+from chainrule.neural.layers.masks import AttentionMask, cached_mask, causal_mask
 from chainrule.neural.layers.positions import Relative, Rotary, Rotation, Sinusoidal
 from chainrule.neural.layers.state import Cache
 

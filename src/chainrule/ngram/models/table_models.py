@@ -25,7 +25,7 @@ from chainrule.ngram.trie.choosing_kernels import best_words, draw_words, highes
 from chainrule.ngram.trie.query_kernels import NO_NODE, advance, children, distributions, score_pairs, score_stream
 from chainrule.ngram.trie.table import NODE, context_type
 from chainrule.ngram.trie.walking_kernels import unknown_follows, walk_stream
-from chainrule.protocol import BEGIN, UNKNOWN, StreamScores
+from chainrule.protocol import BEGIN, END, UNKNOWN, StreamScores
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -124,6 +124,20 @@ class TrieModel(StreamScorer):
                 raise SettingError(NOTHING_TO_DRAW_MESSAGE)
         check_log_probs(log_probs)
         return log_probs, tokens
+
+    def evidence(self, state: Contexts) -> Float32[ndarray, "rows 3"]:
+        """Of each row: the length of the longest context in the table; a table does not say how often it was seen."""
+        found = np.zeros((len(state), 3), np.float32)
+        found[:, 0] = (state != NO_NODE).sum(axis=1)
+        return found
+
+    def stream_evidence(self, stream: Int32[ndarray, " tokens"]) -> Float32[ndarray, "tokens 3"]:
+        """The `evidence` of the context of each token of a stream, whose documents end with </s>."""
+        lengths = self.score_stream_with_lengths(stream)[1]
+        found = np.zeros((len(stream), 3), np.float32)
+        found[1:, 0] = np.minimum(lengths[:-1], self.order - 1)
+        found[np.concatenate([[True], stream[:-1] == END])[: len(stream)], 0] = min(1, self.order - 1)
+        return found
 
     def backoff_chain(self, state: Contexts, tokens: Int32[ndarray, " tokens"]) -> list[BackoffStep]:
         """How the probabilities of some tokens after the first row come about: a step for each context, longest first.

@@ -2,10 +2,22 @@
 
 from chainrule.open_models.architecture import Architecture
 from chainrule.open_models.architectures.bart import BART, M2M_100, MBART
-from chainrule.open_models.architectures.bert import BERT, DISTILBERT, ELECTRA, MODERNBERT, MPNET, ROBERTA, XLM_ROBERTA
+from chainrule.open_models.architectures.bert import (
+    BERT,
+    BERT_WITH_PAIRS,
+    DISTILBERT,
+    ELECTRA,
+    MODERNBERT,
+    MPNET,
+    ROBERTA,
+    XLM_ROBERTA,
+)
+from chainrule.open_models.architectures.bert_kin import ALBERT, DEBERTA_V2, DEBERTA_V2_LM
 from chainrule.open_models.architectures.cohere import COHERE, COHERE2, GLM, GLM4
 from chainrule.open_models.architectures.gemma import GEMMA, GEMMA2, GEMMA3
+from chainrule.open_models.architectures.gemma4 import GEMMA4
 from chainrule.open_models.architectures.gpt import BLOOM, FALCON, GPT2, GPT_NEO, GPT_NEOX, GPTJ, OPT
+from chainrule.open_models.architectures.gpt_oss import GPT_OSS
 from chainrule.open_models.architectures.llama import (
     ERNIE4_5,
     GRANITE,
@@ -35,6 +47,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         GEMMA,
         GEMMA2,
         GEMMA3,
+        GEMMA4,
         SMOLLM3,
         PHI,
         PHI3,
@@ -46,6 +59,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         STABLELM,
         MIXTRAL,
         QWEN3_MOE,
+        GPT_OSS,
         COHERE,
         COHERE2,
         GLM,
@@ -70,6 +84,8 @@ ARCHITECTURES: dict[str, Architecture] = {
         MPNET,
         ELECTRA,
         MODERNBERT,
+        ALBERT,
+        DEBERTA_V2,
         MARIAN,
         BART,
         MBART,
@@ -78,3 +94,6 @@ ARCHITECTURES: dict[str, Architecture] = {
         MT5,
     )
 }
+
+# Of the same model_types, with tensors of other names.
+VARIANTS = (BERT_WITH_PAIRS, DEBERTA_V2_LM)

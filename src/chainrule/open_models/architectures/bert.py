@@ -177,7 +177,8 @@ def _rename(name: str) -> str:
     return name
 
 
-def _rename_row(row: Tensor, rename: Callable[[str], str] = _rename) -> Tensor:
+def rename_row(row: Tensor, rename: Callable[[str], str] = _rename) -> Tensor:
+    """The row of a table with other names of theirs."""
     theirs = row.theirs
     return row._replace(theirs=rename(theirs) if isinstance(theirs, str) else tuple(map(rename, theirs)))
 
@@ -190,7 +191,7 @@ ROBERTA = replace(
         *(row for row in BERT.settings if not isinstance(row, Setting) or row.ours != "context"),
         Rule(("max_position_embeddings", "pad_token_id"), _read_positions, _write_positions),
     ),
-    tensors=tuple(map(_rename_row, BERT.tensors)),
+    tensors=tuple(map(rename_row, BERT.tensors)),
     ignored_tensors=(
         r"roberta\.pooler\.dense\.(weight|bias)",
         r"(roberta\.)?lm_head\.decoder\.bias",
@@ -225,7 +226,7 @@ MPNET = replace(
     implied={**ROBERTA.implied, "relative_bias": True},
     settings=tuple(row for row in ROBERTA.settings if not isinstance(row, Rule) or "type_vocab_size" not in row.fields),
     tensors=(
-        *(_rename_row(row, _rename_for_mpnet) for row in ROBERTA.tensors if row.ours != "encoder.segments"),
+        *(rename_row(row, _rename_for_mpnet) for row in ROBERTA.tensors if row.ours != "encoder.segments"),
         Tensor("encoder.bias.numbers", "mpnet.encoder.relative_attention_bias.weight"),
     ),
     fixed={"tie_word_embeddings": True, "relative_attention_num_buckets": 32},
@@ -262,7 +263,7 @@ ELECTRA = replace(
         Setting("hidden_act", "feed_forward", "gelu", {"gelu": "gelu_exact"}),  # the generator's in any case
     ),
     tensors=(
-        *(_rename_row(row, _rename_for_electra) for row in BERT.tensors),
+        *(rename_row(row, _rename_for_electra) for row in BERT.tensors),
         *weight_and_bias("encoder.projection", "electra.embeddings_project"),
     ),
     ignored=(*BERT.ignored, "summary_type", "summary_use_proj", "summary_activation", "summary_last_dropout"),

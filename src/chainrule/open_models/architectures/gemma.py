@@ -37,6 +37,8 @@ def _write_activation(config: TransformerConfig) -> Json:
     return {"hidden_activation": name, "hidden_act": name}
 
 
+ACTIVATION = Rule(("hidden_activation", "hidden_act"), _read_activation, _write_activation)
+
 # Heads, and those of keys, of which Gemma 3's files may say nothing.
 _HEADS = (Setting("num_attention_heads", "heads", 8), Setting("num_key_value_heads", "key_value_heads", 4))
 
@@ -51,7 +53,7 @@ def _settings(context: int, rope: Rule | None = None) -> tuple[Setting | Rule, .
     return (
         *rows,
         *([] if rope is None else [rope]),
-        Rule(("hidden_activation", "hidden_act"), _read_activation, _write_activation),
+        ACTIVATION,
         Setting("max_position_embeddings", "context", context),
         Setting("tie_word_embeddings", "tied", True),
     )
@@ -81,7 +83,7 @@ def _write_query_scale(config: TransformerConfig) -> Json:
 _SCALE = Rule(("query_pre_attn_scalar",), _read_query_scale, _write_query_scale)
 
 
-def _cap(theirs: str, ours: str, default: float | None) -> Rule:
+def cap(theirs: str, ours: str, default: float | None) -> Rule:
     return Rule(
         (theirs,), lambda config: {ours: config.get(theirs, default)}, lambda config: {theirs: getattr(config, ours)}
     )
@@ -96,8 +98,8 @@ GEMMA2 = replace(
         *_settings(8192),
         _SCALE,
         layer_types(lambda config, layer: layer % 2 == 0),
-        _cap("attn_logit_softcapping", "score_cap", 50.0),
-        _cap("final_logit_softcapping", "logit_cap", 30.0),
+        cap("attn_logit_softcapping", "score_cap", 50.0),
+        cap("final_logit_softcapping", "logit_cap", 30.0),
     ),
     tensors=(
         *(row for row in GEMMA.tensors if row.ours != _BLOCK + "norms.1.weight"),
@@ -122,8 +124,8 @@ GEMMA3 = replace(
         layer_types(
             every("sliding_window_pattern", 6), "sliding_window_pattern", "_sliding_window_pattern", keeps=True
         ),
-        _cap("attn_logit_softcapping", "score_cap", None),
-        _cap("final_logit_softcapping", "logit_cap", None),
+        cap("attn_logit_softcapping", "score_cap", None),
+        cap("final_logit_softcapping", "logit_cap", None),
     ),
     tensors=(*GEMMA2.tensors, *QUERY_KEY_GAINS),
 )

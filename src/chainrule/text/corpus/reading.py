@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Literal
 
+from chainrule.base.options import Options, option
 from chainrule.errors import SettingError
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ UTF_8 = "utf-8"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class Reading(Options):
     """How files are read.
 
     document: a line, a whole file, or a record: an object of JSON lines, or a row of Parquet or CSV. By default, a
@@ -35,17 +36,30 @@ class Reading:
     tables, and standard input and files with other suffixes as JSON lines; `line` splits the text of a record into
     lines.
     field: the field or column with the text of a record.
-    encoding_errors: a byte that is not UTF-8 raises an error (strict), becomes U+FFFD (replace), or is removed (skip).
     encoding: of the bytes, by a name that Python knows, such as latin-1 or utf-16; Parquet is always UTF-8.
+    encoding_errors: a byte that is not UTF-8 raises an error (strict), becomes U+FFFD (replace), or is removed (skip).
     suffixes: those of the files to read from folders, compressed or not.
     Raises SettingError if a value is unknown.
     """
 
-    document: Document | None = None
-    field: str = "text"
-    encoding_errors: EncodingErrors = "strict"
-    suffixes: tuple[str, ...] = SUFFIXES
-    encoding: str = UTF_8
+    document: Document | None = option(
+        None,
+        "what is a document. By default a record of .jsonl, .ndjson, .parquet and .csv files, and a line of others. "
+        "record: read .tsv as a table, standard input and other files as JSON lines; line: split the text of records "
+        "into lines; tree: a tree in brackets, CoNLL-U (.conllu) or JSON lines, as a text of brackets",
+        reads=Literal["line", "file", "record", "tree"],
+    )
+    field: str = option("text", "the field of a record, or the column of a table, with the text")
+    encoding: str = option(
+        UTF_8, "the encoding of the text, by a name that Python knows, such as latin-1, cp1252 or utf-16"
+    )
+    encoding_errors: EncodingErrors = option(
+        "strict", "what to do about bytes that are not in the encoding: fail, replace them by U+FFFD, or skip them"
+    )
+    suffixes: tuple[str, ...] = option(
+        SUFFIXES,
+        f"which files of a folder to read, also compressed; by default {' '.join(SUFFIXES)}. Put texts before it",
+    )
 
     def __post_init__(self) -> None:
         if self.document not in (None, *DOCUMENTS):
@@ -53,6 +67,7 @@ class Reading:
         if self.encoding_errors not in ENCODING_ERRORS:
             known = ", ".join(ENCODING_ERRORS)
             raise SettingError(f"there is no rule for encoding errors called {self.encoding_errors!r}; choose {known}")
+        super().__post_init__()
         check_encoding(self.encoding)
         if not self.field:
             raise SettingError("field is empty; name the field of the records that holds their text")

@@ -82,7 +82,7 @@ def check_format(path: Path) -> None:
 
 @contextmanager
 def table_file(path: Path) -> Iterator[Callable[[Mapping[str, Any]], None]]:
-    """A function that writes a row, a value by the name of its column. The file replaces `path` at the end of the
+    """A function that writes a row, a dictionary from columns to values. The file replaces `path` at the end of the
     `with` block, unless the block fails.
 
     The first row names the columns of CSV, TSV and Parquet; a row without one of them has an empty cell. CSV and TSV

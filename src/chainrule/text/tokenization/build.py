@@ -113,7 +113,7 @@ def keep_tokens(kept: Sequence[bytes], tokenizer: Tokenizer, stream: Int32[ndarr
 def without_joiners(tokenizer: Tokenizer, stream: Int32[ndarray, " T"]) -> Tokenizer:
     """The tokenizer with tokens as people write them, `,` for `￭,`, `,￭` and `￭,￭`; renumbers the stream in place.
 
-    For what learns about words and never writes a text: the white space between tokens is lost.
+    For models that learn about words and never write a text: the white space between tokens is lost.
     """
     if tokenizer.name != "word":
         return tokenizer

@@ -1,21 +1,38 @@
-"""The settings of tokenizers."""
+"""The settings of tokenizers, and the steps that normalise text before them; flags are made from it, so it is light."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from typing import Literal
 
+from chainrule.base.options import Options, option
 from chainrule.errors import SettingError
-from chainrule.text.tokenization.splitters import Normalisation, Normaliser
 
 BUILT_IN = ("word", "whitespace", "character", "byte")
 LEARNED = ("bpe", "unigram", "wordpiece")
 OF_WORDS = ("word", "whitespace")  # of whole words, and not of pieces or characters
 SUBWORD_VOCABULARY = 8000
 
+Normalisation = Literal["nfc", "nfkc", "lower"]
+NORMAL_FORMS: dict[Normalisation, Literal["NFC", "NFKC"]] = {"nfc": "NFC", "nfkc": "NFKC"}
+_STEPS = (*NORMAL_FORMS, "lower")
+
+
+def steps_in_order(steps: tuple[Normalisation, ...]) -> tuple[Normalisation, ...]:
+    """The steps of a normalisation, in the order in which they are taken. Raises SettingError."""
+    for step in steps:
+        if step not in _STEPS:
+            raise SettingError(f"there is no normalisation called {step!r}; choose among {', '.join(_STEPS)}")
+    if len(set(steps)) < len(steps):
+        raise SettingError(f"a normalisation is named twice: {', '.join(steps)}")
+    if set(NORMAL_FORMS) <= set(steps):
+        raise SettingError("nfc and nfkc are alternatives; choose one of them")
+    return tuple(step for step in _STEPS if step in steps)
+
 
 @dataclass(frozen=True, kw_only=True)
-class TokenizerConfig:
+class TokenizerConfig(Options):
     """How text is tokenized, and which tokens a model knows.
 
     kind: one of BUILT_IN or LEARNED, or the path of a tokenizer.json, or of a model folder, to use its tokenizer.
@@ -27,21 +44,43 @@ class TokenizerConfig:
     Raises SettingError if settings contradict each other.
     """
 
-    kind: str | os.PathLike[str] = "word"
-    normalise: tuple[Normalisation, ...] = ()
-    vocabulary_size: int | None = None
-    min_count: int = 1
-    vocabulary: str | os.PathLike[str] | None = None
+    kind: str | os.PathLike[str] = option(
+        "word",
+        "word (the default): words and punctuation; whitespace: as KenLM; character; byte; bpe, unigram, wordpiece: "
+        "pieces learned from the text; or the path of a tokenizer.json or a model folder",
+        flag="tokenizer",
+        reads=str,
+        shown=False,
+    )
+    normalise: tuple[Normalisation, ...] = option(
+        (),
+        "normalise all text first: nfc or nfkc, lower; or two with a comma: nfc,lower",
+        reads=str,
+        parse=lambda steps: tuple(steps.split(",")),
+    )
+    vocabulary_size: int | None = option(
+        None, "at most this many tokens, markers included: the most frequent words, or pieces (8000 by default)"
+    )
+    min_count: int = option(
+        1,
+        "tokens seen less often become <unk>, in training too; by default 1, for word vectors 5",
+        least=1,
+        flag="vocabulary-min-count",
+        shown=False,
+    )
+    vocabulary: str | os.PathLike[str] | None = option(
+        None, "a file with the vocabulary, one token a line, as the tokenizer writes them", reads=str
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "kind", os.fspath(self.kind))
-        if self.min_count < 1:
-            raise SettingError(f"min_count is {self.min_count}; expected 1 or more")
+        if isinstance(self.normalise, tuple | list):
+            steps_in_order(tuple(self.normalise))
+        super().__post_init__()
         if self.vocabulary_size is not None and self.vocabulary_size < 4:
             raise SettingError(f"vocabulary_size is {self.vocabulary_size}; expected 4 or more: three are markers")
         if self.vocabulary is not None and (self.min_count > 1 or self.vocabulary_size is not None):
             raise SettingError("the file vocabulary is used as it is; leave out min_count and vocabulary_size")
-        Normaliser(self.normalise)
         if not self.learns_words and (self.min_count > 1 or self.vocabulary is not None):
             raise SettingError(f"{self.kind} has a vocabulary of its own; leave out min_count and vocabulary")
         if not self.learns_words and self.kind not in LEARNED and self.vocabulary_size is not None:

@@ -19,12 +19,13 @@ from __future__ import annotations
 import unicodedata
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from chainrule.errors import SettingError
 from chainrule.text.corpus.block import LINE_FEED, byte_array
+from chainrule.text.tokenization.config import NORMAL_FORMS, Normalisation, steps_in_order
 from chainrule.text.tokenization.detokenizer import Alignment, join_tokens, meanings_of, space_tokens
 from chainrule.text.tokenization.tokenizer_kernels import (
     ALONE,
@@ -254,10 +255,6 @@ _PICTURED = meanings_of({picture: ord(character) for character, picture in VISIB
 _MEANT_BYTES = meanings_of(BYTE_OF_SYMBOL)
 _CODES_OF_BYTES = np.array([ord(symbol) for symbol in SYMBOLS], np.uint16)
 
-Normalisation = Literal["nfc", "nfkc", "lower"]
-_FORMS: dict[Normalisation, Literal["NFC", "NFKC"]] = {"nfc": "NFC", "nfkc": "NFKC"}
-_STEPS = (*_FORMS, "lower")
-
 
 @dataclass(frozen=True)
 class Normaliser:
@@ -270,14 +267,7 @@ class Normaliser:
     steps: tuple[Normalisation, ...] = ()
 
     def __post_init__(self) -> None:
-        for step in self.steps:
-            if step not in _STEPS:
-                raise SettingError(f"there is no normalisation called {step!r}; choose among {', '.join(_STEPS)}")
-        if len(set(self.steps)) < len(self.steps):
-            raise SettingError(f"a normalisation is named twice: {', '.join(self.steps)}")
-        if set(_FORMS) <= set(self.steps):
-            raise SettingError("nfc and nfkc are alternatives; choose one of them")
-        object.__setattr__(self, "steps", tuple(step for step in _STEPS if step in self.steps))
+        object.__setattr__(self, "steps", steps_in_order(self.steps))
 
     def __call__(self, text: UInt8[ndarray, " bytes"], document_end: int) -> UInt8[ndarray, " bytes"]:
         """text: valid UTF-8, each document ended by the byte `document_end`. Documents are normalised separately."""
@@ -292,7 +282,7 @@ class Normaliser:
         return byte_array(end.join(self._normalise(part.decode()).encode() for part in parts))
 
     def _normalise(self, text: str) -> str:
-        form = next((_FORMS[step] for step in self.steps if step in _FORMS), None)
+        form = next((NORMAL_FORMS[step] for step in self.steps if step in NORMAL_FORMS), None)
         if form is not None:
             text = unicodedata.normalize(form, text)
         if "lower" in self.steps:

@@ -1,66 +1,36 @@
-"""Opens GGUF files as Hugging Face checkpoints: fields and tensors, by a table for each architecture.
-
-ggml rotates neighbouring pairs of a head where Hugging Face rotates its halves, so the rows of q and k are reordered
-for architectures whose converter had reordered them. Gemma's gains are 1 + w there. What a file does not say, since
-llama.cpp knows it by the name of the architecture, follows from the defaults of config.json.
-"""
+"""Opens GGUF files as Hugging Face checkpoints: fields and tensors, by the table of architectures."""
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from chainrule.errors import ModelFormatError
 from chainrule.open_models.architectures import ARCHITECTURES
-from chainrule.open_models.gguf_tokenizer import definition_of_gguf
+from chainrule.open_models.gguf.kinds import BLOCK, KINDS, TENSORS, kind_of
+from chainrule.open_models.gguf.tokenizer import definition_of_gguf
+from chainrule.open_models.identify import nearest_of
 from chainrule.storage.gguf import open_gguf
-from chainrule.storage.hugging_face import Checkpoint
+from chainrule.storage.hugging_face import MODULES, Checkpoint
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy import ndarray
 
+    from chainrule.open_models.gguf.kinds import Change, Kind
     from chainrule.storage.gguf import Tensors
 
     Json = dict[str, Any]
 
-_LAYER = "model.layers.{layer}."
-# GGUF's names of tensors -> Hugging Face's; those of a block follow blk.0. and so on; .weight or .bias follows them.
-_TENSORS = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
-_BLOCK = {
-    "attn_norm": "input_layernorm",
-    "attn_q": "self_attn.q_proj",
-    "attn_k": "self_attn.k_proj",
-    "attn_v": "self_attn.v_proj",
-    "attn_output": "self_attn.o_proj",
-    "attn_q_norm": "self_attn.q_norm",
-    "attn_k_norm": "self_attn.k_norm",
-    "ffn_norm": "post_attention_layernorm",
-    "ffn_gate": "mlp.gate_proj",
-    "ffn_up": "mlp.up_proj",
-    "ffn_down": "mlp.down_proj",
-}
-_NORMS_AFTER = {"post_attention_norm": "post_attention_layernorm", "post_ffw_norm": "post_feedforward_layernorm"}
-_GEMMA_NORMS = {**_NORMS_AFTER, "ffn_norm": "pre_feedforward_layernorm"}
-# Tensors that hold the rows of all experts, and those of one.
-_MIXTRAL = {
-    "ffn_gate_inp": "block_sparse_moe.gate",
-    "ffn_gate_exps": "block_sparse_moe.experts.{expert}.w1",
-    "ffn_up_exps": "block_sparse_moe.experts.{expert}.w3",
-    "ffn_down_exps": "block_sparse_moe.experts.{expert}.w2",
-}
-_QWEN_EXPERTS = {
-    "ffn_gate_inp": "mlp.gate",
-    "ffn_gate_exps": "mlp.experts.{expert}.gate_proj",
-    "ffn_up_exps": "mlp.experts.{expert}.up_proj",
-    "ffn_down_exps": "mlp.experts.{expert}.down_proj",
-}
 _MOST_EXPERTS = 1024
+_QUERIES = ("attn_q", "attn_qkv")
 # Metadata, less the name of the architecture -> fields of config.json.
 _FIELDS = {
     "block_count": "num_hidden_layers",
@@ -96,153 +66,17 @@ _ALSO_KNOWN = {"attention.value_length", "tensor_data_layout", _ROTATED, _PATTER
 _LONG, _SHORT, _DIVISORS = "rope_factors_long.weight", "rope_factors_short.weight", "rope_freqs.weight"
 
 
-class _Kind(NamedTuple):
-    """An architecture in GGUF. names: of tensors of a block that differ from LLaMA's. top: of other tensors, likewise.
-
-    is_paired: whether the rows of q and k are reordered. counts_one: whether gains have 1 added. fields: of config.json
-    that have another name than in `_FIELDS`; None for those that are of no matter. changes: of tensors, by their names.
-    more: a function that completes a config.json.
-    """
-
-    model_type: str
-    names: Mapping[str, str] = {}  # nobody writes to it
-    top: Mapping[str, str] = {}
-    is_paired: bool = False
-    counts_one: bool = False
-    fields: Mapping[str, str | None] = {}
-    changes: Mapping[str, Callable[[ndarray], ndarray]] = {}
-    more: Callable[[Json], Json] = lambda config: {}
-
-
-def _query_scale(large: int) -> Callable[[Json], Json]:
-    """That of Gemma, which is by the width of a head, but in its largest model, which has that many layers."""
-
-    def more(config: Json) -> Json:
-        width = config.get("head_dim") or 256
-        if config["num_hidden_layers"] == large:
-            width = config["hidden_size"] // config["num_attention_heads"]
-        return {"query_pre_attn_scalar": width}
-
-    return more
-
-
-def _tied(config: Json) -> Json:
-    return {"tie_word_embeddings": True}
-
-
-def _of_convolutions(config: Json) -> Json:
-    """LFM2's layers without heads of keys have a convolution."""
-    heads = config.pop("num_key_value_heads", None)
-    said: Json = {"block_auto_adjust_ff_dim": False}
-    if isinstance(heads, list):
-        said["layer_types"] = ["full_attention" if own else "conv" for own in heads]
-        said["num_key_value_heads"] = max(heads, default=None)
-    return said
-
-
-def _of_states(config: Json) -> Json:
-    inner = config.pop("ssm.inner_size", 2 * config["hidden_size"])
-    return {"expand": inner / config["hidden_size"], "use_bias": False, "use_conv_bias": True}
-
-
-def _as_convolution(rows: ndarray) -> ndarray:
-    return rows[:, None] if rows.ndim == 2 else rows
-
-
-def _log_of_negative(decays: ndarray) -> ndarray:
-    with np.errstate(invalid="ignore", divide="ignore"):  # NaN is refused with the tensor's name
-        return np.log(-decays)
-
-
-_KINDS: dict[str, _Kind] = {
-    "llama": _Kind("llama", _MIXTRAL, is_paired=True),
-    "qwen2": _Kind("qwen2"),
-    "qwen3": _Kind("qwen3"),
-    "qwen3moe": _Kind("qwen3_moe", _QWEN_EXPERTS, more=lambda config: {"norm_topk_prob": True}),
-    "gemma": _Kind("gemma", counts_one=True),
-    "gemma2": _Kind("gemma2", _GEMMA_NORMS, counts_one=True, more=_query_scale(46)),
-    "gemma3": _Kind("gemma3_text", _GEMMA_NORMS, counts_one=True, more=_query_scale(62)),
-    "smollm3": _Kind("smollm3", is_paired=True),
-    "phi2": _Kind(
-        "phi",
-        {"attn_output": "self_attn.dense", "ffn_up": "mlp.fc1", "ffn_down": "mlp.fc2"},
-        {"output_norm": "model.final_layernorm"},
-    ),
-    "phi3": _Kind("phi3", {"attn_qkv": "self_attn.qkv_proj", "ffn_up": "mlp.gate_up_proj"}),
-    "olmo": _Kind("olmo", is_paired=True, fields={"attention.layer_norm_epsilon": None}),
-    "olmo2": _Kind("olmo2", _NORMS_AFTER),
-    "exaone4": _Kind("exaone4", _NORMS_AFTER),
-    "starcoder2": _Kind(
-        "starcoder2",
-        {"ffn_up": "mlp.c_fc", "ffn_down": "mlp.c_proj"},
-        fields={"attention.layer_norm_epsilon": "norm_epsilon"},
-    ),
-    "stablelm": _Kind("stablelm"),
-    "command-r": _Kind("cohere", more=_tied),
-    "cohere2": _Kind("cohere2", more=_tied),
-    "granite": _Kind("granite", is_paired=True, fields={"logit_scale": "logits_scaling"}),
-    "glm4": _Kind(
-        "glm4",
-        {
-            "ffn_up": "mlp.gate_up_proj",
-            "post_attention_norm": "post_self_attn_layernorm",
-            "post_ffw_norm": "post_mlp_layernorm",
-        },
-    ),
-    "ernie4_5": _Kind("ernie4_5"),
-    "lfm2": _Kind(
-        "lfm2",
-        {
-            "attn_norm": "operator_norm",
-            "ffn_norm": "ffn_norm",
-            "attn_output": "self_attn.out_proj",
-            "attn_q_norm": "self_attn.q_layernorm",
-            "attn_k_norm": "self_attn.k_layernorm",
-            "ffn_gate": "feed_forward.w1",
-            "ffn_up": "feed_forward.w3",
-            "ffn_down": "feed_forward.w2",
-            "shortconv.conv": "conv.conv",
-            "shortconv.in_proj": "conv.in_proj",
-            "shortconv.out_proj": "conv.out_proj",
-        },
-        dict.fromkeys(("token_embd_norm", "output_norm"), "model.embedding_norm"),
-        fields={"attention.layer_norm_rms_epsilon": "norm_eps"},
-        changes={"shortconv.conv": _as_convolution},
-        more=_of_convolutions,
-    ),
-    "mamba": _Kind(
-        "mamba",
-        {
-            "attn_norm": "norm",
-            "ssm_in": "mixer.in_proj",
-            "ssm_conv1d": "mixer.conv1d",
-            "ssm_x": "mixer.x_proj",
-            "ssm_dt": "mixer.dt_proj",
-            "ssm_a": "mixer.A_log",
-            "ssm_d": "mixer.D",
-            "ssm_out": "mixer.out_proj",
-        },
-        {"token_embd": "backbone.embeddings", "output_norm": "backbone.norm_f"},
-        fields={
-            "attention.layer_norm_rms_epsilon": "layer_norm_epsilon",
-            "ssm.inner_size": "ssm.inner_size",
-            **dict.fromkeys(("context_length", "feed_forward_length", "attention.head_count"), None),
-        },
-        changes={"ssm_conv1d": _as_convolution, "ssm_a": _log_of_negative},
-        more=_of_states,
-    ),
-}
-
-
 def open_gguf_checkpoint(path: Path) -> Checkpoint:
     """Opens a file of one of the architectures. Raises ModelFormatError."""
     metadata, tensors = open_gguf(path)
     name = metadata.get("general.architecture")
-    if not isinstance(name, str) or name not in _KINDS:
+    if not isinstance(name, str) or name not in KINDS:
+        nearest = nearest_kind(tensors, str(name))
         raise ModelFormatError(
-            f"{path}: its general.architecture is {name!r}, which is not supported; known are {', '.join(_KINDS)}"
+            f"{path}: its general.architecture is {name!r}, which is not supported; "
+            f"{f'the nearest is {nearest}' if nearest else 'no tensor has a known name'}; known are {', '.join(KINDS)}"
         )
-    kind = _KINDS[name]
+    kind = kind_of(name, tensors)
     config = _config(path, name, kind, metadata, tensors)
     parts = _parts(path, name, kind, config, tensors)
     kinds, template = tensors.kinds(), metadata.get("tokenizer.chat_template")
@@ -250,10 +84,37 @@ def open_gguf_checkpoint(path: Path) -> Checkpoint:
         str(path),
         {**config, **_ends(metadata)},
         _Renamed(tensors, parts),
-        {name: f"{path} ({kinds[part.source]} {part.source!r})" for name, part in parts.items()},
-        definition_of_gguf(path, metadata),
+        {name: f"{path} ({kinds[part.sources[0]]} {part.sources[0]!r})" for name, part in parts.items()},
+        definition_of_gguf(path, metadata, is_encoder=kind.is_encoder),
         chat_template=template if isinstance(template, str) else None,
+        sentence_files=_pooling(metadata, name) if kind.is_encoder else {},
     )
+
+
+def nearest_kind(names: Iterable[str], architecture: str) -> str:
+    """The architecture with the most tensors of the same names, for a message; nothing where there is none."""
+    known = {
+        name: {*({**TENSORS, **kind.top}), *(f"blk.0.{part}" for part in ({**BLOCK, **kind.names}))}
+        for name, kind in KINDS.items()
+    }
+    without_endings = {
+        name: {part.removesuffix(".weight").removesuffix(".bias") for part in own} for name, own in known.items()
+    }
+    own = {re.sub(r"^blk\.\d+", "blk.0", name).removesuffix(".weight").removesuffix(".bias") for name in names}
+    return nearest_of(without_endings, own, architecture)
+
+
+_POOLINGS = {1: "mean_tokens", 2: "cls_token"}
+
+
+def _pooling(metadata: Json, architecture: str) -> dict[str, bytes]:
+    """How vectors of tokens become one of a text, in files of sentence-transformers; the mean, if nothing says it."""
+    kind = _POOLINGS.get(metadata.get(f"{architecture}.pooling_type") or 1, "mean_tokens")
+    modules = [{"path": path, "type": f"sentence_transformers.models.{name}"} for path, name in _MODULES]
+    return {
+        MODULES: json.dumps(modules).encode(),
+        f"{_MODULES[1][0]}/config.json": json.dumps({f"pooling_mode_{kind}": True}).encode(),
+    }
 
 
 def _ends(metadata: Json) -> Json:
@@ -264,12 +125,15 @@ def _ends(metadata: Json) -> Json:
     return {"bos_token_id": begin, "eos_token_id": ends[0] if len(ends) == 1 else ends or None}
 
 
-class _Part(NamedTuple):
-    """What a tensor is made of. expert: the number of its rows in the source; None for all."""
+_MODULES = (("", "Transformer"), ("1_Pooling", "Pooling"))
 
-    source: str
+
+class _Part(NamedTuple):
+    """What a tensor is made of. expert: the number of its rows in the sources; None for all. change: of them."""
+
+    sources: tuple[str, ...]
     expert: int | None = None
-    change: Callable[[ndarray], ndarray] | None = None
+    change: Callable[[list[ndarray]], ndarray] = lambda tensors: tensors[0]
 
 
 class _Renamed(Mapping[str, "ndarray"]):
@@ -280,12 +144,16 @@ class _Renamed(Mapping[str, "ndarray"]):
         self._last: tuple[str, ndarray] | None = None
 
     def __getitem__(self, name: str) -> ndarray:
-        source, expert, change = self._parts[name]
-        if self._last is None or self._last[0] != source:
-            self._last = None  # before the next one takes memory
-            self._last = source, self._tensors[source]
-        tensor = self._last[1] if expert is None else self._last[1][expert]
-        return tensor if change is None else change(tensor)
+        sources, expert, change = self._parts[name]
+        if len(sources) > 1 or expert is None:
+            if self._last is None or self._last[0] != name:
+                self._last = None  # before the next one takes memory
+                self._last = name, change([self._tensors[source] for source in sources])
+            return self._last[1]
+        if self._last is None or self._last[0] != sources[0]:
+            self._last = None
+            self._last = sources[0], self._tensors[sources[0]]
+        return self._last[1][expert]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._parts)
@@ -301,45 +169,59 @@ def deinterleave_rotary(rows: ndarray, heads: int) -> ndarray:
     return rows.reshape(heads, -1, 2, *rows.shape[1:]).swapaxes(1, 2).reshape(rows.shape)
 
 
-def _parts(path: Path, architecture: str, kind: _Kind, config: Json, tensors: Tensors) -> dict[str, _Part]:
+def _parts(path: Path, architecture: str, kind: Kind, config: Json, tensors: Tensors) -> dict[str, _Part]:
     """All tensors that are weights, by Hugging Face's names. Raises ModelFormatError."""
     heads = config.get("num_attention_heads", 0)
     heads_of = {"attn_q": heads, "attn_k": config.get("num_key_value_heads") or heads} if kind.is_paired else {}
-    of_layers = "backbone.layers.{layer}." if kind.model_type == "mamba" else _LAYER
     parts: dict[str, _Part] = {}
+    joined: dict[str, dict[str, str]] = {}  # parts of tensors, by the tensor's name and their numbers
     for name, shape in tensors.shapes().items():
         if name in (_LONG, _SHORT, _DIVISORS):
             continue
         match = re.fullmatch(r"(?:blk\.(\d+)\.)?([\w.]+?)(\.weight|\.bias|)", name)
         layer, part, ending = match.groups() if match else (None, "", "")
-        stems = {**_TENSORS, **kind.top} if layer is None else {**_BLOCK, **kind.names}
-        stem = stems.get(part)
+        stems = {**TENSORS, **kind.top} if layer is None else {**BLOCK, **kind.names}
+        stem = stems.get(part + ending) or (f"{stems[part]}{ending}" if part in stems else None)
         if stem is None:
             raise ModelFormatError(f"{path}: has the tensor {name!r}, which a {architecture} does not have here")
-        full = f"{stem}{ending}" if layer is None else f"{of_layers.format(layer=layer)}{stem}{ending}"
+        full = stem if layer is None else f"{kind.layers.format(layer=layer)}{stem}"
+        if "#" in full:
+            full, _, number = full.partition("#")
+            joined.setdefault(full, {})[number] = name
+            sources = tuple(source for _, source in sorted(joined[full].items()))
+            parts[full] = _Part(sources, None, kind.joins[stem.partition("#")[0]])
+            continue
         change = kind.changes.get(part)
         if part in heads_of:
-            change = _deinterleaver(heads_of[part])
-        elif kind.counts_one and part.endswith("norm"):
+            change = partial(_deinterleaved, heads_of[part])
+        elif kind.counts_one and part.endswith("norm") and part != "ssm_norm":
             change = _less_one
         if "{expert}" not in full:
-            parts[full] = _Part(name, None, change)
+            parts[full] = _Part((name,)) if change is None else _Part((name,), None, partial(_changed, change, config))
             continue
         if len(shape) != 3 or shape[0] > _MOST_EXPERTS:
             raise ModelFormatError(f"{path}: the tensor {name!r} is {list(shape)}; expected a matrix for each expert")
-        parts |= {full.format(expert=expert): _Part(name, expert) for expert in range(shape[0])}
+        parts |= {full.format(expert=expert): _Part((name,), expert) for expert in range(shape[0])}
+    shapes = tensors.shapes()
+    for name, part in parts.items():
+        if "." in name and len({shapes[source] for source in part.sources}) > 1:
+            raise ModelFormatError(f"{path}: the tensors {' and '.join(map(repr, part.sources))} differ in shape")
     return parts
 
 
-def _deinterleaver(heads: int) -> Callable[[ndarray], ndarray]:
-    return lambda rows: deinterleave_rotary(rows, heads)
+def _changed(change: Change, config: Json, tensors: list[ndarray]) -> ndarray:
+    return change(tensors[0], config)
 
 
-def _less_one(gains: ndarray) -> ndarray:
+def _deinterleaved(heads: int, rows: ndarray, config: Json) -> ndarray:
+    return deinterleave_rotary(rows, heads)
+
+
+def _less_one(gains: ndarray, config: Json) -> ndarray:
     return gains - gains.dtype.type(1)
 
 
-def _config(path: Path, architecture: str, kind: _Kind, metadata: Json, tensors: Tensors) -> Json:
+def _config(path: Path, architecture: str, kind: Kind, metadata: Json, tensors: Tensors) -> Json:
     """A config.json. Raises ModelFormatError."""
     own = {name.removeprefix(f"{architecture}."): value for name, value in metadata.items()}
     own = {name: value for name, value in own.items() if f"{architecture}.{name}" in metadata}
@@ -359,15 +241,15 @@ def _config(path: Path, architecture: str, kind: _Kind, metadata: Json, tensors:
         config["model_type"] = "mixtral"
     if kind.model_type == "olmo2" and config.get("sliding_window"):
         config["model_type"] = "olmo3"
-    width = config.get("head_dim") or config["hidden_size"] // config.get("num_attention_heads", 1)
-    config.pop("head_dim", None)
-    said: Json = {"head_dim": width, "attention_bias": "blk.0.attn_q.bias" in tensors}
+    width = config.pop("head_dim", None) or own["embedding_length"] // (own.get("attention.head_count") or 1)
+    said: Json = {"head_dim": width, "attention_bias": any(f"blk.0.{name}.bias" in tensors for name in _QUERIES)}
+    said["type_vocab_size"] = tensors.shapes().get("token_types.weight", (0,))[0]
     said |= {"use_qkv_bias": said["attention_bias"], "mlp_bias": "blk.0.ffn_up.bias" in tensors}
     said["use_bias"] = said["mlp_bias"]
     taken = ARCHITECTURES[config["model_type"]].fields()
     config |= {name: value for name, value in said.items() if name in taken}
     pattern = own.get(_PATTERN)
-    if isinstance(pattern, list) and len(pattern) == config["num_hidden_layers"]:
+    if isinstance(pattern, list) and len(pattern) == own["block_count"]:
         config["layer_types"] = ["sliding_attention" if is_sliding else "full_attention" for is_sliding in pattern]
     elif pattern is not None:
         config["sliding_window_pattern"] = pattern
@@ -383,7 +265,7 @@ def _config(path: Path, architecture: str, kind: _Kind, metadata: Json, tensors:
         config["rope_local_base_freq"] = base
     if (scaling := _scaling(path, own, config, tensors)) is not None:
         config["rope_scaling"] = scaling
-    more = kind.more(config)  # which may take fields away
+    more = kind.more(config, tensors)  # which may take fields away
     return {**config, **more}
 
 
