@@ -4,9 +4,9 @@
         --minutes 1 --seeds 1 2 3 [--control] [-o trials.jsonl]
 
 The last tenth of the text is measured. Of the rest, every twentieth run of 50 lines tunes mixtures, and all others
-train. Settings of networks are those of the command without options. Training runs on one thread, in minutes of processor time, since others may use
-the machine: the clock of training is that of the process, and folds of a residual count. All figures are nats a token.
---control also trains a memory with one row for each length of context.
+train. Settings of networks are those of the command without options. Training runs on one thread, in minutes of
+processor time, since others may use the machine: the clock of training is that of the process, and folds of a residual
+count. All figures are nats a token. --control also trains a memory with one row for each length of context.
 """
 
 from __future__ import annotations
