@@ -84,6 +84,7 @@ def trials(arguments: argparse.Namespace, folder: Path) -> Iterator[dict[str, An
                     FAMILIES[family].config(**settings),
                     tokenizer=str(folder / "ngram"),
                     training=chainrule.TrainingConfig(minutes=arguments.minutes, seed=seed),
+                    validation=tune,  # else the end of the text that trains, so that networks would learn from less
                     **options,
                 )
                 yield row(name, family, seed, model, ngram, tune, test, time.process_time() - began)
