@@ -109,6 +109,8 @@ def row(
         "seed": seed,
         "seconds": round(seconds, 1),
         "steps": model.record.get("steps"),
+        "parameters": model.record.get("parameters"),
+        "batch": model.record.get("training", {}).get("batch"),
         **{name: round(math.log(own.evaluate(test).perplexity), 4) for name, own in nats.items()},
     }
 
