@@ -22,6 +22,8 @@ from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural.embedding import NetworkVectors
 from chainrule.neural.encoders.transformer import Transformer
 from chainrule.neural.layers import state as encoder_states
+from chainrule.neural.layers.matrix_products import one_by_one
+from chainrule.neural.layers.output import FullSoftmax
 from chainrule.neural.quantization import is_quantised
 from chainrule.neural.scoring import (
     WARM_UP,
@@ -207,6 +209,36 @@ class NeuralModel(NetworkVectors):
             starts = self._tensor(tokens == END)[:, None]
         hidden, memory = self._read(self._tensor(tokens.astype(np.int64))[:, None], memory, starts)
         return Reading(memory, _Next(hidden[:, -1]))
+
+    def room_ahead(self, state: Reading) -> int:
+        """As `AheadReader.room_ahead`; products of a device other than the processor have other bits for more rows."""
+        encoder, is_one = self.network.encoder, len(state) == 1
+        if not is_one or not isinstance(encoder, Transformer) or self.network.device.type != "cpu":
+            return 0
+        memory = self._own_rows(state)[0] if state.rows is not None else state.memory
+        return encoder.room_ahead(memory) if isinstance(memory, encoder_states.Cache) else 0
+
+    @torch.inference_mode()
+    def read_ahead(self, state: Reading, tokens: Tokens) -> list[Reading]:
+        """As `AheadReader.read_ahead`."""
+        encoder, memory = self.network.encoder, self._own_rows(state)[0]
+        assert isinstance(encoder, Transformer)
+        assert isinstance(memory, encoder_states.Cache)
+        check_tokens(tokens, self.vocabulary_size)
+        read = self.network.embed(self._tensor(as_tokens(tokens).astype(np.int64))[None])
+        hidden, memories = encoder.read_ahead(read, memory)
+        rows, output = hidden[0].split(1), self.network.output
+        log_probs: Sequence[Tensor | None] = [None] * len(rows)
+        if isinstance(output, FullSoftmax):  # which reads its large matrix once for all of them
+            with one_by_one():
+                log_probs = output.log_probs(hidden[0]).split(1)
+        nexts = [_Next(*pair) for pair in zip(rows, log_probs, strict=True)]
+        return [Reading(*pair) for pair in zip(memories, nexts, strict=True)]
+
+    def forget_ahead(self, state: Reading) -> None:
+        """As `AheadReader.forget_ahead`."""
+        if isinstance(state.memory, encoder_states.Cache):
+            state.memory.give_up_rest()
 
     def select(self, state: Reading, rows: Int32[ndarray, " new_rows"]) -> Reading:
         """As `LanguageModel.select`; nothing is copied until the next step."""
