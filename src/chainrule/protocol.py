@@ -151,6 +151,8 @@ class PromptReader(LanguageModel[State], Protocol[State]):
 class AheadReader(LanguageModel[State], Protocol[State]):
     """A LanguageModel that reads several tokens of a row in one pass, with the bits of one after the other."""
 
+    reads_ahead: bool  # whether it can at all
+
     def room_ahead(self, state: State) -> int:
         """How many tokens `read_ahead` may read after a state; 0 where it cannot read ahead, as of several rows."""
 

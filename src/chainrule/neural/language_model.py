@@ -210,10 +210,17 @@ class NeuralModel(NetworkVectors):
         hidden, memory = self._read(self._tensor(tokens.astype(np.int64))[:, None], memory, starts)
         return Reading(memory, _Next(hidden[:, -1]))
 
+    @property
+    def reads_ahead(self) -> bool:
+        """As `AheadReader.reads_ahead`; products of a device other than the processor have other bits for more rows."""
+        encoder = self.network.encoder
+        reads = isinstance(encoder, Transformer) and not encoder.is_stateful and not encoder.is_bidirectional
+        return reads and self.network.device.type == "cpu"
+
     def room_ahead(self, state: Reading) -> int:
-        """As `AheadReader.room_ahead`; products of a device other than the processor have other bits for more rows."""
-        encoder, is_one = self.network.encoder, len(state) == 1
-        if not is_one or not isinstance(encoder, Transformer) or self.network.device.type != "cpu":
+        """As `AheadReader.room_ahead`."""
+        encoder = self.network.encoder
+        if len(state) != 1 or not self.reads_ahead or not isinstance(encoder, Transformer):
             return 0
         memory = self._own_rows(state)[0] if state.rows is not None else state.memory
         return encoder.room_ahead(memory) if isinstance(memory, encoder_states.Cache) else 0

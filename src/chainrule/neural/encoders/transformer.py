@@ -222,20 +222,18 @@ class Transformer(nn.Module):
         return self._through(x, positions, masks, cache, is_long=is_long), cache
 
     def room_ahead(self, cache: Cache) -> int:
-        """How many tokens `read_ahead` may read of a row: 0 where a pass cannot give the bits of one token after another.
+        """How many tokens `read_ahead` may read: 0 where a pass cannot give the bits of one token after another.
 
         The state must not drop tokens meanwhile, nor their angles turn.
         """
-        if self.is_stateful or self.is_bidirectional or cache.rows != 1 or not cache.even:
+        if cache.rows != 1 or not cache.even:
             return 0
         room = MOST_AHEAD if self.context is None else self.context - cache.longest
         if self.turn is not None and cache.longest <= self.turn:
             room = min(room, self.turn - cache.longest)
         return min(max(room, 0), MOST_AHEAD)
 
-    def read_ahead(
-        self, x: Float[Tensor, "1 T D"], cache: Cache
-    ) -> tuple[Float[Tensor, "1 T width"], list[Cache]]:
+    def read_ahead(self, x: Float[Tensor, "1 T D"], cache: Cache) -> tuple[Float[Tensor, "1 T width"], list[Cache]]:
         """Hidden states, and the state after each token, with the bits of as many calls; T at most `room_ahead`.
 
         All states share one store: see `Cache.before`.

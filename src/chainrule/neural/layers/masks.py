@@ -33,7 +33,7 @@ class DistanceVectors(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What one of several queries attends to when it is attended with alone: keys begin to end, with a mask over them."""
+    """What a query attends to that attends alone: the keys from begin to end, with a mask over them."""
 
     begin: int
     end: int
@@ -50,8 +50,8 @@ class AttentionMask(NamedTuple):
     weights_out: a list to which attention appends its weights, (B, H, T, S).
     starts: (B, T), where rows begin anew, for what carries a state from token to token; None for nowhere.
     edit: a function through which the outputs of heads and layers go. distances: what queries and keys are scored by,
-    beside their products; None for nothing. steps: of each query, where each attends alone; the other fields then do not
-    count.
+    beside their products; None for nothing. steps: of each query, where each attends alone; `tensor`, `causal` and
+    `block_length` then do not count.
     """
 
     tensor: Tensor | None = None

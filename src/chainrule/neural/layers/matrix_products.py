@@ -10,7 +10,7 @@ one int8 tensor, (N, K + K / 8): the integers of a row, then the bytes of its fl
 shares or saves tensors needs to know nothing of it. Each weight is its integer times its scale, rounded once; vectors
 stay in float32. The integers and scales of GGUF's Q8_0 are these.
 
-A pass over several tokens may also have to give the bits of a pass over each (`one_by_one`), as checks of drafts do. Our
+A pass over several tokens may have to give the bits of a pass over each (`one_by_one`), as checks of drafts do. Our
 kernel does so anyhow; all else whose last bits depend on how many tokens there are goes through `by_position`.
 """
 
