@@ -234,12 +234,12 @@ class NeuralModel(NetworkVectors):
         check_tokens(tokens, self.vocabulary_size)
         read = self.network.embed(self._tensor(as_tokens(tokens).astype(np.int64))[None])
         hidden, memories = encoder.read_ahead(read, memory)
-        rows, output = hidden[0].split(1), self.network.output
-        log_probs: Sequence[Tensor | None] = [None] * len(rows)
-        if isinstance(output, FullSoftmax):  # which reads its large matrix once for all of them
+        nexts = [_Next(hidden[0, i : i + 1]) for i in range(len(memories))]
+        if isinstance(self.network.output, FullSoftmax):  # which reads its large matrix once for all of them
             with one_by_one():
-                log_probs = output.log_probs(hidden[0]).split(1)
-        nexts = [_Next(*pair) for pair in zip(rows, log_probs, strict=True)]
+                log_probs = self.network.output.log_probs(hidden[0])
+            for i, following in enumerate(nexts):
+                following.log_probs = log_probs[i : i + 1]
         return [Reading(*pair) for pair in zip(memories, nexts, strict=True)]
 
     def forget_ahead(self, state: Reading) -> None:

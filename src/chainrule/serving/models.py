@@ -104,7 +104,10 @@ class ServedModel:
         on_broken: Callable[[], None] | None = None,
         drafting: Drafting | None = None,
     ) -> None:
-        """on_broken: as in `Scheduler`. drafting: how single answers are drafted. Raises SettingError if they cannot."""
+        """on_broken: as in `Scheduler`. drafting: how single answers are drafted.
+
+        Raises SettingError if they cannot be.
+        """
         self.name, self.fingerprint, self.limits = name, fingerprint, limits
         self.any_model = model
         self.created = int(time.time())

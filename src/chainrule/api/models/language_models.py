@@ -251,9 +251,7 @@ class CausalModel(ScoringModel):
         """The model with its chat template. Raises SettingError, ModelFormatError."""
         return chat_model(self.parts)
 
-    def chat_model_with(
-        self, template: str | None, draft: Drafting | Model | str | None = None
-    ) -> ChatModel:
+    def chat_model_with(self, template: str | None, draft: Drafting | Model | str | None = None) -> ChatModel:
         """As `chat_model`, with another template, in Jinja; None: the model's own. draft: as in `GenerateOptions`.
 
         Raises as `chat_model`.

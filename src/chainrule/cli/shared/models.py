@@ -71,13 +71,10 @@ def note_drafts(drafting: Drafting | None) -> None:
     """Says how many tokens were drafted, if any could be."""
     if drafting is None:
         return
-    if not drafting.passes:
-        note("nothing was drafted: texts that grow together share passes already; --stream draws one after the other")
-        return
-    note(
-        f"{drafting.accepted:,} of {drafting.drafted:,} drafted tokens were accepted, in {drafting.passes:,} passes; the "
-        "texts are those without --draft"
-    )
+    if drafting.passes:
+        note(f"{drafting.accepted:,} of {drafting.drafted:,} drafted tokens were right; {drafting.passes:,} passes")
+    else:
+        note("nothing was drafted: no text grew alone by two tokens or more; --stream draws one after the other")
 
 
 def is_arpa(path: Path) -> bool:

@@ -21,7 +21,16 @@ from chainrule.applications.messages import Message
 from chainrule.base.files import read_file
 from chainrule.base.tables import printable_lines
 from chainrule.cli.shared.models import note_drafts, open_model
-from chainrule.cli.shared.options import NO_FLAGS, Draft, Json, SamplingFlags, Seed, WholeNumber, draw_seed, given_settings
+from chainrule.cli.shared.options import (
+    NO_FLAGS,
+    Draft,
+    Json,
+    SamplingFlags,
+    Seed,
+    WholeNumber,
+    draw_seed,
+    given_settings,
+)
 from chainrule.cli.shared.screen import count_of, note, print_json, progress_bar
 from chainrule.cli.shared.server_options import ModelOrName, ServerOptions
 from chainrule.decoding.config import SamplingConfig

@@ -103,8 +103,11 @@ class Attention(nn.Module):
             heads = self._attend(query, key, value, mask)
         else:
             parts = []
-            for own, (begin, end, own_mask) in zip(query.split(1, 2), mask.steps, strict=True):
-                parts.append(self._attend(own.clone(), key[:, :, begin:end], value[:, :, begin:end], own_mask))
+            for i, (begin, end, own) in enumerate(mask.steps):
+                columns = slice(begin, end)
+                parts.append(
+                    self._attend(query[:, :, i : i + 1].clone(), key[:, :, columns], value[:, :, columns], own)
+                )
             heads = torch.cat(parts, 2)
         heads = mask.edited("heads", layer, heads.transpose(1, 2)).flatten(2)  # (B, T, H d)
         if gate is not None:
@@ -124,8 +127,8 @@ class Attention(nn.Module):
         if mask.distances is not None:
             of_distances = linear(mask.distances.vectors, self.query_key_value)
             of_distances = of_distances.view(len(of_distances), -1, self.head_width)
-            score = partial(disentangled, mask.distances.places, of_distances)
-            return attend_unfused(score, query, key, value, mask, dropout)
+            by_distance = partial(disentangled, mask.distances.places, of_distances)
+            return attend_unfused(by_distance, query, key, value, mask, dropout)
         if self.cap is not None or self.sinks is not None:
             score = scaled_dot if self.cap is None else partial(capped, self.cap)
             return attend_unfused(score, query, key, value, mask, dropout, sinks=self.sinks)

@@ -111,7 +111,7 @@ def by_position(function: Callable[[Tensor], Tensor], x: Float[Tensor, "*shape T
     """function(x); within `one_by_one`, of each position alone."""
     if x.shape[-2] == 1 or not is_one_by_one():
         return function(x)
-    return torch.cat([function(part.clone()) for part in x.split(1, -2)], -2)
+    return torch.cat([function(x[..., i : i + 1, :].clone()) for i in range(x.shape[-2])], -2)
 
 
 def elementwise(function: Callable[[Tensor], Tensor], x: Float[Tensor, "*shape T D"]) -> Float[Tensor, "*shape T D"]:
