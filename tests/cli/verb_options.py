@@ -146,6 +146,7 @@ VERBS = {
         "--number",
         "--seed",
         "--stream",
+        "--draft",
         "--tree",
         "--overwrite",
         "--tokenizer",
@@ -196,6 +197,7 @@ VERBS = {
         "--memory",
         "--max-tokens",
         "--exit-on-failure",
+        "--draft",
         "--log-requests",
     },
     "shard-serve": {"MODEL", "--shards", "--host", "--port"},
@@ -210,6 +212,7 @@ VERBS = {
         "--max-tokens",
         "--stop",
         "--seed",
+        "--draft",
         "--json",
     }
     | {"--temperature", "--top-k", "--top-p", "--min-p", "--typical", "--repetition-penalty"},

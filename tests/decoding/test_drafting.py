@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_networks import DOCUMENT_NETWORKS, MODERN, STREAM_NETWORKS, VOCABULARY_SIZE, random_network, small
 
+import chainrule
 from chainrule.decoding.config import GREEDY, SamplingConfig
 from chainrule.decoding.drafters import Guess, ModelDrafter, NGramLookup, PromptLookup
 from chainrule.decoding.drafting import DraftedModel, DraftLength
@@ -85,6 +86,7 @@ def assert_same(first: list[Sample], second: list[Sample]) -> None:
         assert one.ending == other.ending
 
 
+ONE_STEP = chainrule.TrainingConfig(steps=1, compile="no")
 LONG = Constraints(max_tokens=24, min_tokens=24)
 
 
@@ -180,6 +182,42 @@ def test_random_networks_settings_and_drafts(
         model, drafter or Known([6] * (least % 2) + believed), config, constraints, until=lambda _, text: text[-1] == 11
     )
     assert_same(first, second)
+
+
+def test_texts_in_a_form_with_stops_are_the_same() -> None:
+    """Letters as tokens; the form's masses too have the same bits."""
+    lines = chainrule.Lines(["abc abc (abab) cab"] * 4)
+    config = small(MODERN, context=60, memory="document")
+    model = chainrule.train(
+        lines, config, training=chainrule.TrainingConfig(steps=1, compile="no"), tokenizer="character"
+    )
+    assert isinstance(model, chainrule.CausalModel)
+    for limits in (
+        chainrule.Limits(regex="(ab|abc){3,9}", max_tokens=30),
+        chainrule.Limits(stop=["bc", "(("], min_tokens=5),
+    ):
+        for seed in range(4):
+            plain = model.sample("ab", limits=limits, seed=seed)
+            drafting = chainrule.Drafting("ngram")
+            assert model.sample("ab", limits=limits, seed=seed, draft=drafting) == plain
+            assert drafting.passes
+            assert "".join(model.stream("ab", limits=limits, seed=seed, draft="prompt")) == plain[0].text
+
+
+def test_a_draft_model_has_the_tokens_of_the_model() -> None:
+    lines = chainrule.Lines(["ka vi sa", "ka vi ka vi"] * 12)
+    config = small(MODERN, context=60, memory="document")
+    model = chainrule.train(lines, config, training=ONE_STEP)
+    own = chainrule.train(lines, chainrule.NGramConfig(order=2))
+    other = chainrule.train(chainrule.Lines(["ka vi"]), chainrule.NGramConfig(order=2))
+    assert isinstance(model, chainrule.CausalModel)
+    assert model.generate("ka", seed=1, draft=own) == model.generate("ka", seed=1)
+    with pytest.raises(chainrule.SettingError, match="the draft model, a model, ngram, has other tokens"):
+        model.generate("ka", draft=other)
+    with pytest.raises(chainrule.SettingError, match="draft is 'promt'; expected prompt, ngram or a model"):
+        model.generate("ka", draft="promt")
+    with pytest.raises(chainrule.SettingError, match="this model, ngram, cannot be drafted"):
+        own.generate("ka", draft="prompt")
 
 
 def test_wrong_drafts_cost_few_passes_and_stop() -> None:
@@ -295,10 +333,18 @@ def test_how_many_are_drafted() -> None:
     """By the usual costs, 1.23 + 0.086 T: a sure draft is worth all of it, an unsure one nothing."""
     lengths = DraftLength()
     assert lengths.cost(2) == pytest.approx(1.4, abs=0.01)
+    draft = lengths.choose(guess_all([1.0] * 20), 15)
+    assert len(draft) == 8
+    for place in range(8):
+        lengths.note(draft, place, is_right=True)
     assert len(lengths.choose(guess_all([1.0] * 20), 15)) == 15
     assert lengths.choose(guess_all([0.3] * 20), 15) == []
-    for _ in range(8):
-        lengths.note(0.99, is_right=False)
+    lengths.note(draft, 3, is_right=False)
+    assert len(lengths.choose(guess_all([1.0] * 20), 15)) == 6
+    lengths = DraftLength()
+    for _ in range(4):  # the chance falls to 0.99 2 / (4 + 2)
+        assert lengths.choose(guess_all([0.99] * 20), 15)
+        lengths.note([Guess(5, 0.99)], 0, is_right=False)
     assert lengths.choose(guess_all([0.99] * 20), 15) == []
     assert lengths.choose(iter([Guess(END, 1.0)]), 15) == []
 
@@ -320,7 +366,7 @@ def test_costs_are_measured() -> None:
         lengths.note_pass(8, 0.012)
         lengths.note_pass(2, 0.011)
     lengths.note_pass(1, 0.01)
-    assert len(lengths.choose(guess_all([1.0] * 20), 15)) == 15
+    assert len(lengths.choose(guess_all([1.0] * 20), 15)) == 8
 
 
 def test_networks_that_cannot_read_ahead_say_so() -> None:

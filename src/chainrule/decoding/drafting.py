@@ -33,9 +33,10 @@ if TYPE_CHECKING:
 
 _CLASSES = 8  # of confidence
 _FORGETTING = 0.98  # of what was seen, with each check of a class, or each measured pass
-_TRUST = 4.0  # checks that a confidence counts for
+_TRUST = 2.0  # checks that a confidence counts for
 _LEAST_CHANCE = 0.05  # that a guess is reached and right
 _LEAST_GAIN = 1.03  # tokens for the time of one
+_FIRST_MOST, _LEAST_MOST = 8, 4  # guesses at a time
 _REMEASURED = 32  # passes, after which one reads a single token
 _FIRST_MEASURED = 2  # passes of a single token, before there are drafts
 _USUAL_COSTS = ((2, 1.4), (16, 2.6))  # the time of passes, by their tokens, in passes of one token
@@ -52,6 +53,7 @@ class DraftLength:
         self.clock = clock
         self._right = [0.0] * _CLASSES
         self._checked = [0.0] * _CLASSES
+        self._most = _FIRST_MOST
         self._single: list[float] = []  # seconds of the last passes over one token
         self._since_single = 0
         self._sums = np.zeros((2, 2)), np.zeros(2)
@@ -66,7 +68,7 @@ class DraftLength:
         chosen: list[Guess] = []
         best, best_rate, expected, chance = 0, _LEAST_GAIN, 1.0, 1.0
         for guess in guesses:
-            if len(chosen) == most or guess.token in (END, UNKNOWN):
+            if len(chosen) == min(most, self._most) or guess.token in (END, UNKNOWN):
                 break
             chosen.append(guess)
             chance *= self.rate(guess.confidence)
@@ -82,9 +84,16 @@ class DraftLength:
         i = _class_of(confidence)
         return (self._right[i] + _TRUST * confidence) / (self._checked[i] + _TRUST)
 
-    def note(self, confidence: float, *, is_right: bool) -> None:
-        """A guess was checked."""
-        i = _class_of(confidence)
+    def note(self, guesses: Sequence[Guess], place: int, *, is_right: bool) -> None:
+        """One of the guesses that were read together was checked.
+
+        Drafts that were right as a whole may be twice as long the next time, others twice as long as what was right.
+        """
+        if not is_right:
+            self._most = max(_LEAST_MOST, 2 * place)
+        elif place + 1 == len(guesses):
+            self._most = max(self._most, 2 * len(guesses))
+        i = _class_of(guesses[place].confidence)
         self._right[i] = _FORGETTING * self._right[i] + is_right
         self._checked[i] = _FORGETTING * self._checked[i] + 1
 
@@ -223,7 +232,7 @@ class DraftedModel:
             return None
         is_right, is_first = ahead.tokens[place + 1] == token, ahead.reached == place
         if is_first:
-            self.lengths.note(ahead.guesses[place].confidence, is_right=is_right)
+            self.lengths.note(ahead.guesses, place, is_right=is_right)
         if is_right:
             self.counts.accepted += is_first
             ahead.reached = max(ahead.reached, place + 1)

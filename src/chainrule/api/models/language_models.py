@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from chainrule.api.models.model_info import ModelParts
     from chainrule.decoding.beam import SearchTree
     from chainrule.evaluation.measurement import Measurement
+    from chainrule.protocol import LanguageModel
     from chainrule.text.corpus.corpus import Paths, Source
     from chainrule.text.tokenization.tokenizer import Tokenizer
 
@@ -123,13 +124,13 @@ class TextEncoder:
         return self._tokenizer.encode_texts([text]).ids[:-1]
 
 
-def chat_model(parts: ModelParts, template: str | None = None) -> ChatModel:
-    """parts: the parts of a causal model. template: Jinja, in place of the model's own.
+def chat_model(parts: ModelParts, template: str | None = None, engine: Any = None) -> ChatModel:
+    """parts: the parts of a causal model. template: Jinja, in place of the model's own. engine: in place of its own.
 
     Raises SettingError if there is no template, ModelFormatError if it is damaged.
     """
     origin: dict[str, Any] | None = parts.record.get("hugging_face")
-    decoder = TextDecoder(parts.engine, parts.tokenizer, lambda: parts.speller)
+    decoder = TextDecoder(parts.engine if engine is None else engine, parts.tokenizer, lambda: parts.speller)
     # Networks that continue texts are PromptReaders.
     family, location = FAMILIES[parts.family], "the model"
     settings: dict[str, Any] = {"context": family.context(parts.engine), "reads_prompts": family.embeds}
@@ -256,11 +257,12 @@ class CausalModel(ScoringModel):
 
         Raises as `chat_model`.
         """
-        return chat_model(self._drafted_parts(draft), template)
+        return chat_model(self.parts, template, self._drafted(draft))
 
-    def _drafted_parts(self, draft: Drafting | Model | str | None) -> ModelParts:
-        parts = self.parts
-        return parts if draft is None else parts._replace(engine=as_drafting(draft).drafted_model(parts))
+    def _drafted(self, draft: Drafting | Model | str | None) -> LanguageModel[Any]:
+        """Raises SettingError; WrongModelError if it continues no texts."""
+        model = self.language_model
+        return model if draft is None else as_drafting(draft).drafted_model(self.parts)
 
     @takes(BeamOptions)
     def beam(self, options: BeamOptions) -> list[Text]:
@@ -307,8 +309,7 @@ class CausalModel(ScoringModel):
 
     def decoder_with(self, draft: Drafting | Model | str | None) -> TextDecoder:
         """As `decoder`, with drafts, as in `GenerateOptions`. Raises SettingError."""
-        self.language_model  # noqa: B018  # raises if it continues no texts
-        return TextDecoder(self._drafted_parts(draft).engine, self.tokenizer, lambda: self.speller)
+        return TextDecoder(self._drafted(draft), self.tokenizer, lambda: self.speller)
 
 
 class CausalNetwork(CausalModel, EmbeddingModel):
