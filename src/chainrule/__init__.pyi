@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from chainrule.api.editing.convert import convert as convert
     from chainrule.api.editing.convert import convert_vectors as convert_vectors
+    from chainrule.api.editing.mix import exchange as exchange
     from chainrule.api.editing.mix import merge as merge
     from chainrule.api.editing.mix import mix as mix
     from chainrule.api.editing.prune import prune_by_entropy as prune_by_entropy

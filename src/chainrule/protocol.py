@@ -25,7 +25,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from jaxtyping import Bool, Float32, Float64, Int, Int32
     from numpy import ndarray
@@ -162,6 +162,15 @@ class AheadReader(LanguageModel[State], Protocol[State]):
     def forget_ahead(self, state: State) -> None:
         """Says that those of the states of `read_ahead` that come after this one are not used any more, so that this
         one can be advanced without a copy.
+        """
+
+
+class StreamReader(LanguageModel[State], Protocol[State]):
+    """A LanguageModel that gives whole distributions along a stream, many positions at a time."""
+
+    def stream_rows(self, stream: Int32[ndarray, " T"], size: int) -> Iterator[Float32[ndarray, "part V"]]:
+        """The distribution of each token of a stream, as stepping through it gives them: `size` positions at a time, in
+        order; the last part has the rest.
         """
 
 

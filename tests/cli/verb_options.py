@@ -42,6 +42,7 @@ VERBS = {
             *(flag(each.name) for each in fields(config) if not is_rare(each)),
         }
         | ({"--preset"} if name in ("transformer", "masked") else set())
+        | ({"--residual-of"} if config in NETWORKS.values() else set())
         for name, config in NETWORK_VERBS.items()
     },
     "train ngram": {"TEXTS", "--output", "--order", *TOKENIZER, "--prune", "--interpolate-unigrams", "--smoothing"}
@@ -293,8 +294,8 @@ VERBS = {
     | READING,
     "convert": {"SOURCE", "TARGET", "--tokenizer", "--normalise", "--compact", "--to", "--allow-pickle", "--overwrite"}
     | {"--shards"},
-    "mix": {"MODELS", "--output", "--tune", "--weights", "--kind", "--buckets", "--cache", "--static"}
-    | {"--tokenizer", "--markers", "--overwrite", "--json"}
+    "mix": {"MODELS", "--output", "--tune", "--weights", "--kind", "--buckets", "--cache", "--cache-order", "--static"}
+    | {"--adaptive", "--exchange", "--tokenizer", "--markers", "--overwrite", "--json"}
     | READING,
     "lmplz": {"--order", "--text", "--arpa", "--prune", "--discount_fallback", "--limit_vocab_file"}
     | {"--interpolate_unigrams", "--skip_symbols", "--vocab_pad", "--verbose_header", "--memory", "--temp_prefix"}

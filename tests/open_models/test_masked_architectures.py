@@ -11,10 +11,12 @@ import torch
 from safetensors.numpy import load_file, save_file
 from tiny_models import MASKED, TEXTS, save, shaken, tokenizer_of
 from transformers import AutoModelForMaskedLM, AutoTokenizer
+from transformers.models.deberta_v2.modeling_deberta_v2 import make_log_bucket_position
 
 import chainrule
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural.config import MaskedConfig
+from chainrule.neural.layers.positions import deberta_buckets
 from chainrule.open_models.vocabulary import TokenIdMap
 
 if TYPE_CHECKING:
@@ -116,6 +118,12 @@ def test_what_comes_in_goes_out_as_it_was(pair: Pair, tmp_path: Path) -> None:
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
     assert tokenizer(TEXTS[0]).input_ids == ids[0].tolist()
     assert (tokenizer.mask_token_id, tokenizer.cls_token_id, tokenizer.sep_token_id) == (pair.mask, pair.cls, pair.sep)
+
+
+@pytest.mark.parametrize(("buckets", "limit"), [(256, 512), (256, 1024), (8, 32), (4, 6)])
+def test_distances_are_in_the_buckets_that_transformers_has(buckets: int, limit: int) -> None:
+    expected = make_log_bucket_position(torch.arange(limit), buckets, limit).long().tolist()
+    assert deberta_buckets(buckets, limit, limit - 1) == expected
 
 
 def test_old_files_call_gains_gamma_and_have_heads_that_are_not_read(tmp_path: Path) -> None:

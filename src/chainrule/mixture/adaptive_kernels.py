@@ -31,7 +31,8 @@ def fill_features(memory: Array, evidence: Array, row: int, features: Array) -> 
         for j in range(memory.shape[1]):
             features[at] = memory[k, j]
             at += 1
-    features[at:] = 0.0
+    for f in range(at, features.size):
+        features[f] = 0.0
     for w in range(evidence.shape[0]):
         features[at + min(int(evidence[w, row, 0]), LENGTHS - 1)] = 1.0
         features[at + LENGTHS] = math.log(1.0 + evidence[w, row, 1])
@@ -77,7 +78,8 @@ def features_of_stream(scores: Array, stream: Array, evidence: Array, memory: Ar
     own = np.empty(scores.shape[0], np.float32)
     for i in range(stream.size):
         fill_features(memory, evidence, i, features[i])
-        own[:] = scores[:, i]
+        for k in range(own.size):
+            own[k] = scores[k, i]
         remember(memory, own)
         if stream[i] == END:
             memory[:] = 0.0
@@ -97,7 +99,8 @@ def mix_stream(
         mixed[i] = _log_sum(log_weights, scores, i)
         if others.shape[1]:
             mixed_others[i] = _log_sum(log_weights, others, i)
-        own[:] = scores[:, i]
+        for k in range(own.size):
+            own[k] = scores[k, i]
         remember(memory, own)
         if stream[i] == END:
             memory[:] = 0.0
@@ -129,7 +132,8 @@ def remember_rows(memory: Array, scores: Array, tokens: Array) -> None:
     """memory: (B, K, 2). scores: (K, B). A row whose token is </s> forgets."""
     own = np.empty(scores.shape[0], np.float32)
     for row in range(memory.shape[0]):
-        own[:] = scores[:, row]
+        for k in range(own.size):
+            own[k] = scores[k, row]
         remember(memory[row], own)
         if tokens[row] == END:
             memory[row] = 0.0

@@ -1,16 +1,13 @@
-"""Which settings of a Transformer suit each other."""
+"""Which settings of a Transformer suit each other. The class of configurations imports this file."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from chainrule.errors import SettingError
 
-if TYPE_CHECKING:
-    from chainrule.neural.config.transformer import TransformerConfig
 
-
-def check_transformer(config: TransformerConfig) -> None:
+def check_transformer(config: Any) -> None:
     """Raises SettingError."""
     if config.head_width is None and config.width % config.heads:
         raise SettingError(f"a width of {config.width} cannot be divided among {config.heads} heads")
@@ -86,7 +83,7 @@ def check_transformer(config: TransformerConfig) -> None:
     _check_full_blocks(config)
 
 
-def _check_full_blocks(config: TransformerConfig) -> None:
+def _check_full_blocks(config: Any) -> None:
     """What blocks that attend to all have of their own, and what the last blocks share. Raises SettingError."""
     full = [layer for layer in range(config.layers) if config.is_full(layer)]
     if full and config.heads % config.key_heads_of(full[0]):
@@ -119,7 +116,7 @@ def _check_full_blocks(config: TransformerConfig) -> None:
         raise SettingError("rotary_turning has no rotary_scaling; leave one of them out")
 
 
-def _check_scaling(config: TransformerConfig) -> None:
+def _check_scaling(config: Any) -> None:
     """Raises SettingError."""
     factors = config.rotary_base - 1, config.rotary_low_factor, config.rotary_high_factor
     if config.rotary_scaling == "yarn" and min(factors) <= 0:

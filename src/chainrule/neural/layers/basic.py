@@ -20,7 +20,7 @@ from chainrule.neural.layers.matrix_products import elementwise, is_packed, line
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from jaxtyping import Float, Int64
+    from jaxtyping import Bool, Float, Int64
 
     from chainrule.neural.config.network import Activation
     from chainrule.neural.config.transformer import FeedForward as FeedForwardKind
@@ -49,6 +49,12 @@ def drop(x: Float[Tensor, "*shape"], share: float, training: bool = True) -> Flo
     draws = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(1 << 63), None)
     chances = draws.view(torch.int16)[: x.numel()].view(x.shape)
     return x * ((chances >= zeroed - _CHANCES // 2) * (_CHANCES / (_CHANCES - zeroed))).to(x.dtype)
+
+
+def segment_starts(starts: Bool[Tensor, "B T"], kept: int) -> Int64[Tensor, "B T"]:
+    """Where the text of each position begins: the last start at or before it; -kept if the text began earlier."""
+    positions = torch.arange(starts.shape[1], device=starts.device)
+    return torch.where(starts, positions, -kept).cummax(1).values
 
 
 class Dropout(nn.Module):
