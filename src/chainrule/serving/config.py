@@ -78,8 +78,8 @@ class ServeOptions(Options):
     )
     draft: str | None = option(
         None,
-        "guess several tokens of an answer ahead and check them in one pass, while no other grows: prompt, ngram, or a "
-        "model of the same tokens; see generate",
+        "guess some tokens ahead, and check them in one pass, while an answer grows alone: prompt, ngram, or a model "
+        "with the same tokens; see generate",
     )
     exit_on_failure: bool = option(
         False, "end with an error when a model fails again and again; else it is reopened", is_switch=True

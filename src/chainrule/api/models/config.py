@@ -40,8 +40,9 @@ class GenerateOptions(Options):
     )
     draft: Drafting | Model | str | None = option(
         None,
-        "guess several tokens ahead and check them in one pass, for the same text in less time: by its prompt and what "
-        "it has so far (prompt, or ngram, by counts), or by a model of the same tokens, such as an n-gram model",
+        "guess some tokens ahead, and check them in one pass: the same text in less time. prompt: by what came after "
+        "the longest earlier match; ngram: by counts of the text so far; or a model with the same tokens, such as an "
+        "n-gram model",
         reads=str,
     )
     progress: ProgressOption = option(None, "whether progress is shown, or a callback", flag=None)
