@@ -323,7 +323,10 @@ def test_counts_take_the_most_frequent_after_the_longest_context() -> None:
     assert guesses(NGramLookup(), text, 2) == [4, 0]
     knowledge = NGramLookup(order=2).begin()
     knowledge.add(text)
-    assert next(knowledge.ahead()) == (3, 2 / (3 + 2))  # c / (n + types)
+    assert next(knowledge.ahead()) == (3, 2 / (3 + 2 / 1))
+    knowledge = NGramLookup().begin()
+    knowledge.add([1, 2, 4, 0, 1, 2])
+    assert next(knowledge.ahead()) == (4, 1 / (1 + 1 / 2))
 
 
 def guess_all(chances: Sequence[float]) -> Iterator[Guess]:

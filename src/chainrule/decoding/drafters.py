@@ -119,7 +119,8 @@ class _Matches:
 class NGramLookup:
     """Expects the most frequent token after the longest context that the text so far has, of up to order - 1 tokens.
 
-    Its confidence is the share of Witten and Bell (1991): c(h w) / (c(h) + t(h)), with t(h) different tokens after h.
+    Its confidence is the share of Witten and Bell (1991), with less left for others after longer contexts:
+    c(h w) / (c(h) + t(h) / |h|), with t(h) different tokens after h.
     """
 
     def __init__(self, order: int = 6) -> None:
@@ -147,15 +148,17 @@ class _Counts:
     def ahead(self) -> Iterator[Guess]:
         """As `Guesses.ahead`."""
         recent = self.recent
-        while counts := self._longest_known(recent):
+        while known := self._longest_known(recent):
+            length, counts = known
             token = max(counts, key=counts.__getitem__)
-            yield Guess(token, counts[token] / (sum(counts.values()) + len(counts)))
+            yield Guess(token, counts[token] / (sum(counts.values()) + len(counts) / length))
             recent = (*recent, token)[-self.longest :]
 
-    def _longest_known(self, recent: tuple[int, ...]) -> dict[int, int] | None:
+    def _longest_known(self, recent: tuple[int, ...]) -> tuple[int, dict[int, int]] | None:
+        """The length of the longest context that was seen, and what came after it, how often."""
         for length in range(len(recent), 0, -1):
             if (counts := self.counts.get(recent[-length:])) is not None:
-                return counts
+                return length, counts
         return None
 
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _CLASSES = 8  # of confidence
 _FORGETTING = 0.98  # of what was seen, with each check of a class, or each measured pass
+_RETRYING = 0.996  # the same, with each choice, so that what was wrong is tried again now and then
 _TRUST = 2.0  # checks that a confidence counts for
 _LEAST_CHANCE = 0.05  # that a guess is reached and right
 _LEAST_GAIN = 1.03  # tokens for the time of one
@@ -65,6 +66,8 @@ class DraftLength:
         """The guesses to read after a token, at most `most`: those with the most tokens for their time."""
         if self.clock is not None and (len(self._single) < _FIRST_MEASURED or self._since_single >= _REMEASURED):
             return []
+        self._right = [_RETRYING * right for right in self._right]
+        self._checked = [_RETRYING * checked for checked in self._checked]
         chosen: list[Guess] = []
         best, best_rate, expected, chance = 0, _LEAST_GAIN, 1.0, 1.0
         for guess in guesses:
