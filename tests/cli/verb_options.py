@@ -147,6 +147,7 @@ VERBS = {
         "--number",
         "--seed",
         "--stream",
+        "--draft",
         "--tree",
         "--overwrite",
         "--tokenizer",
@@ -197,6 +198,7 @@ VERBS = {
         "--memory",
         "--max-tokens",
         "--exit-on-failure",
+        "--draft",
         "--log-requests",
     },
     "shard-serve": {"MODEL", "--shards", "--host", "--port"},
@@ -211,6 +213,7 @@ VERBS = {
         "--max-tokens",
         "--stop",
         "--seed",
+        "--draft",
         "--json",
     }
     | {"--temperature", "--top-k", "--top-p", "--min-p", "--typical", "--repetition-penalty"},
