@@ -101,6 +101,7 @@ VERBS = {
     "evaluate": {"MODEL", "TEXTS", "--minimal-pairs", "--pseudo", "--strict", "--tokenizer", "--markers", "--ends"}
     | {"--source", "--target", "--pairs", "--pictures", "--vectors", "--beam", "--max-tokens"}
     | {"--similarity", "--analogies", "--restrict", "--rule", "--unknown", "--json", "--label-field"}
+    | {"--suite", "--word-ends"}
     | READING,
     "score": {"MODEL", "TEXT", "--tokens", "--words", "--characters", "--bytes", "--tokenizer", "--markers", "--json"}
     | {"--running", "--output", "--nats", "--ends", "--word-ends", "--overwrite"}

@@ -107,18 +107,29 @@ def word_end_corrections(
 
     texts: of each, its tokens, </s> last; and the word of each token, as in `Words`, counted from the text's first.
     """
-    borders = begins_word(tokenizer)
-    borders[END] = True
-    by_text = [np.zeros(len(ids) + 1) for ids, _ in texts]  # log P(the word ends | the first tokens)
-    if not borders.all():  # certain at both ends of a text
-        longest_first = sorted(range(len(texts)), key=lambda i: -len(texts[i][0]))
-        for first in range(0, len(texts), _TEXTS_TOGETHER):
-            rows = longest_first[first : first + _TEXTS_TOGETHER]
-            _read_word_ends(model, borders, [texts[i][0] for i in rows], [by_text[i] for i in rows])
+    by_text = log_word_ends(model, tokenizer, [ids[:-1] for ids, _ in texts])
     return [
         np.diff(ends[np.searchsorted(of_tokens, np.arange(of_tokens[-1] + 2))])
         for ends, (_, of_tokens) in zip(by_text, texts, strict=True)
     ]
+
+
+def log_word_ends(
+    model: LanguageModel[Any], tokenizer: Tokenizer, texts: Sequence[Int32[ndarray, " T"]]
+) -> list[Float64[ndarray, " T+2"]]:
+    """log P(the word ends | the first tokens of a text), before each token, before </s> and after it, in nats.
+
+    texts: the tokens of each, without </s>. Both ends of a text are certain: 0. So are all where tokens are words.
+    """
+    borders = begins_word(tokenizer)
+    borders[END] = True
+    by_text = [np.zeros(len(ids) + 2) for ids in texts]
+    if not borders.all():
+        longest_first = sorted(range(len(texts)), key=lambda i: -len(texts[i]))
+        for first in range(0, len(texts), _TEXTS_TOGETHER):
+            rows = longest_first[first : first + _TEXTS_TOGETHER]
+            _read_word_ends(model, borders, [texts[i] for i in rows], [by_text[i] for i in rows])
+    return by_text
 
 
 _TEXTS_TOGETHER = 32  # read step by step, each step of all at once
@@ -128,13 +139,15 @@ def _read_word_ends(
     model: LanguageModel[Any],
     borders: Bool[ndarray, " V"],
     texts: Sequence[Int32[ndarray, " T"]],
-    ends: Sequence[Float64[ndarray, " T+1"]],
+    ends: Sequence[Float64[ndarray, " T+2"]],
 ) -> None:
-    """Fills `ends` with log P(the next token is a border | the first tokens of a text). texts: the longest first."""
+    """Fills `ends` with log P(the next token is a border | the first tokens of a text). texts: the longest first,
+    without </s>.
+    """
     state = model.start([np.empty(0, np.int32)] * len(texts))
     rows = len(texts)
-    for position in range(1, len(texts[0])):
-        left = sum(len(text) > position for text in texts)
+    for position in range(1, len(texts[0]) + 1):
+        left = sum(len(text) >= position for text in texts)
         if left < rows:
             state, rows = model.select(state, np.arange(left, dtype=np.int32)), left
         state = model.advance(state, np.array([text[position - 1] for text in texts[:rows]], np.int32))
