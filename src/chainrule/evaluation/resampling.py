@@ -97,7 +97,7 @@ def difference(ours: Documents, theirs: Documents) -> Difference:
 
 
 def interval_of_sums(
-    statistics: Sequence[Int64[ndarray, "documents statistics"]],
+    statistics: Sequence[Int64[ndarray, "documents statistics"] | Float64[ndarray, "documents statistics"]],
     value: Callable[..., Float64[ndarray, " resamples"]],
 ) -> tuple[float, float]:
     """The bootstrap percentile interval of a figure computed from sums over documents, such as an error rate.

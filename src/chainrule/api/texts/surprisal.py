@@ -321,13 +321,15 @@ def rows_of_block(
         yield rows
 
 
-def words_of_texts(model: Model, texts: Sequence[str]) -> list[list[dict[str, Any]]]:
+def words_of_texts(
+    model: Model, texts: Sequence[str], options: SurprisalOptions | None = None
+) -> list[list[dict[str, Any]]]:
     """The rows of the words of each text, as `surprisal` gives them, without `sentence`. Raises MarkerError."""
     from chainrule.text.corpus.block import NEVER_IN_UTF8, Block, byte_array
 
     data = b"".join(text.encode("utf-8", "replace") + bytes([NEVER_IN_UTF8]) for text in texts)
     block = Block(byte_array(data), "the texts", 1, NEVER_IN_UTF8, "")
-    by_text = rows_of_block(model, block, SurprisalOptions())
+    by_text = rows_of_block(model, block, options or SurprisalOptions())
     return [[{name: row[name] for name in row if name != "sentence"} for row in rows] for rows in by_text]
 
 
