@@ -232,6 +232,9 @@ VERBS = {
         "--lexicon",
         "--regex",
     },
+    "reading": {"TIMES", "MODELS", "--text", "--output", "--plot", "--overwrite", "--json"}
+    | {"--frequencies", "--word", "--time", "--key", "--story", "--by", "--shift", "--previous", "--folds", "--log"}
+    | {"--surprisals", "--word-ends"},
     "compare": {
         "TEXTS",
         "--text",

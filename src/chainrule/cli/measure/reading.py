@@ -32,7 +32,7 @@ def reading(
 ) -> None:
     """Measure how well surprisal predicts reading times.
 
-        $ chainrule reading times.tsv 5gram/ lstm/ --text words.tsv --frequencies counts.txt
+        $ chainrule reading times.tsv lm/ --text words.tsv --frequencies lexicon.tsv
 
     Times are regressed on the length, ln frequency and position of words, and
     of the words before. gain: by how much the log-likelihood of held-out times
