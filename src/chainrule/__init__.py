@@ -71,6 +71,7 @@ _PUBLIC = {
     "applications.labelled_pairs": ("LabelledPair", "Pair", "read_labelled_pairs"),
     "base.threads": ("set_threads",),
     "comparison.compare": ("compare", "compare_families", "compare_smoothings"),
+    "comparison.reading": ("ReadingTimes", "reading_times"),
     "comparison.report": ("write_report",),
     "comparison.smoothings": ("SmoothingTable",),
     "comparison.supervised": ("LabelComparison", "PairComparison", "compare_labels", "compare_pairs"),

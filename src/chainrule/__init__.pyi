@@ -103,6 +103,8 @@ if TYPE_CHECKING:
     from chainrule.comparison.compare import compare as compare
     from chainrule.comparison.compare import compare_families as compare_families
     from chainrule.comparison.compare import compare_smoothings as compare_smoothings
+    from chainrule.comparison.reading import ReadingTimes as ReadingTimes
+    from chainrule.comparison.reading import reading_times as reading_times
     from chainrule.comparison.report import write_report as write_report
     from chainrule.comparison.smoothings import SmoothingTable as SmoothingTable
     from chainrule.comparison.supervised import LabelComparison as LabelComparison

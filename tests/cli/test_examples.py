@@ -71,6 +71,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "documents.jsonl").write_text('{"text": "the bank of the river"}\n{"text": "the dog bit the man"}\n')
     (tmp_path / "talk.jinja").write_text("{% for message in messages %}{{ message.content }} {% endfor %}")
     (tmp_path / "reviews.tsv").write_text("text\tlabel\na good film\t1\nno fun\t0\n")
+    names = sorted({word for sentence in SENTENCES for word in sentence.split()})
+    keys = [(names[place * (3 + story) % len(names)], story, place) for story in range(3) for place in range(40)]
+    words = "".join(f"{word}\t{story}\t{place}\n" for word, story, place in keys)
+    (tmp_path / "words.tsv").write_text("word\titem\tzone\n" + words)
+    times = "".join(f"{story}\t{place}\t{300 + (place * place + story) % 37}\n" for _, story, place in keys)
+    (tmp_path / "times.tsv").write_text("item\tzone\ttime\n" + times)
+    (tmp_path / "lexicon.tsv").write_text("".join(f"{word}\t{1 + i * i % 11}\n" for i, word in enumerate(names)))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

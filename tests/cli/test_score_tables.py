@@ -68,7 +68,8 @@ def test_a_table_has_a_row_for_each_word_and_keeps_the_fields(
         text = " ".join(item["sentence"].split("\n"))
         assert text[row["start"] : row["stop"]] == row["word"]
     header = ["item", "condition", "record_position", "tags", "sentence", "position", "word"]
-    assert list(rows[0]) == [*header, "surprisal_bits", "uncorrected_bits", "known", "start", "stop"]
+    assert all(row["length"] == len(row["word"]) for row in rows)
+    assert list(rows[0]) == [*header, "length", "surprisal_bits", "uncorrected_bits", "known", "start", "stop"]
 
 
 def test_bits_nats_and_the_end_are_those_that_score_prints(
@@ -126,7 +127,68 @@ def test_lines_in_memory_have_no_fields(model: Path) -> None:
     ]
     assert all(row["surprisal_bits"] == row["uncorrected_bits"] for row in rows)  # tokens are words
     bare = library.surprisal(library.Lines(["ka"]), library.load(model), word_ends=False).to_records()
-    assert list(bare[0]) == ["sentence", "position", "word", "uncorrected_bits", "known", "start", "stop"]
+    assert list(bare[0]) == ["sentence", "position", "word", "length", "uncorrected_bits", "known", "start", "stop"]
+
+
+def test_several_models_are_columns_beside_what_a_study_needs(
+    chainrule, model: Path, pieces: Path, items: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "counts.txt").write_text("ka\t3\nvi\t1\nka vi\t9\n")
+    library.load(pieces).save(tmp_path / "letters")
+    pieces = tmp_path / "letters"
+    say = ("score", model, items, "--field", "sentence", "--words", "--also", pieces, "--entropy", "--previous", "1")
+    result = chainrule(*say, "--frequencies", tmp_path / "counts.txt", "-o", tmp_path / "t.jsonl")
+    assert (result.status, result.err) == (0, "")
+    rows = rows_of(tmp_path / "t.jsonl")
+    for path in (model, pieces):
+        source = library.Corpus.of(items, library.Reading(field="sentence"))
+        alone = library.surprisal(source, library.load(path), entropy=True)
+        for row, own in zip(rows, alone, strict=True):
+            for column in ("surprisal_bits", "uncorrected_bits", "entropy_bits", "rank", "known"):
+                assert row[f"{column}_{path.name}"] == pytest.approx(own[column])
+    by_place = {(row["sentence"], row["position"]): row for row in rows}
+    for (sentence, position), row in by_place.items():
+        before = by_place.get((sentence, position - 1), {})
+        for column in ("length", "log_frequency", f"surprisal_bits_{model.name}", f"entropy_bits_{pieces.name}"):
+            assert row[f"{column}_prev1"] == before.get(column)
+        share = {"ka": 3 / 4, "vi": 1 / 4, '"vi"': 1 / 4}.get(row["word"])
+        assert row["log_frequency"] == (None if share is None else pytest.approx(math.log(share)))
+
+
+def test_a_unigram_model_gives_frequencies(fixtures: Path, model: Path) -> None:
+    unigram = library.train(fixtures / "train.txt", library.NGramConfig(order=1))
+    rows = library.surprisal(library.Lines(["ka vi ka"]), library.load(model), frequencies=unigram).to_records()
+    probs = dict(unigram.next("", unigram.vocabulary_size))
+    unseen = 1 + (unigram.speller.unseen_types - 1) * probs["<unk>"]  # all unseen types take their share
+    expected = [math.log(probs[word] / unseen) for word in ("ka", "vi", "ka")]
+    assert [row["log_frequency"] for row in rows] == pytest.approx(expected, abs=1e-6)
+    with pytest.raises(library.SettingError, match="expected an n-gram model of order 1, or counts"):
+        library.surprisal(library.Lines(["ka"]), unigram, frequencies=library.load(model)).to_records()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"by": "bytes", "entropy": True}, "the entropy of the next token is for words and tokens, not for bytes"),
+        ({"by": "tokens", "previous": 1}, "frequencies and previous words are for words, not for tokens"),
+        ({"by": "tokens", "frequencies": {"a": 1}}, "frequencies and previous words are for words"),
+    ],
+)
+def test_columns_that_make_no_sense_are_refused(options: dict[str, Any], message: str, model: Path) -> None:
+    with pytest.raises(library.SettingError, match=message):
+        library.surprisal(library.Lines(["ka"]), library.load(model), **options)
+    both = {"a": library.load(model), "b": library.load(model)}
+    with pytest.raises(library.SettingError, match="several models share rows of words or texts"):
+        library.surprisal(library.Lines(["ka"]), both, by="tokens")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"), [("ka\tx\n", "counts.txt, line 1: is 'ka.tx'; expected a word"), ("", "no word is counted")]
+)
+def test_a_bad_file_of_counts_is_told(text: str, message: str, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "counts.txt").write_text(text)
+    with pytest.raises(library.TextError, match=message):
+        library.surprisal(library.Lines(["ka"]), library.load(model), frequencies=tmp_path / "counts.txt").to_records()
 
 
 @pytest.mark.parametrize("options", [[], ["--words"]])

@@ -101,9 +101,11 @@ VERBS = {
     "evaluate": {"MODEL", "TEXTS", "--minimal-pairs", "--pseudo", "--strict", "--tokenizer", "--markers", "--ends"}
     | {"--source", "--target", "--pairs", "--pictures", "--vectors", "--beam", "--max-tokens"}
     | {"--similarity", "--analogies", "--restrict", "--rule", "--unknown", "--json", "--label-field"}
+    | {"--suite", "--word-ends"}
     | READING,
     "score": {"MODEL", "TEXT", "--tokens", "--words", "--characters", "--bytes", "--tokenizer", "--markers", "--json"}
     | {"--running", "--output", "--nats", "--ends", "--word-ends", "--overwrite"}
+    | {"--also", "--entropy", "--frequencies", "--previous"}
     | READING,
     "adapt": {"MODEL", "TEXTS", "--output", "--valid", "--resume", "--markers", "--overwrite", "--json"}
     | READING
@@ -233,6 +235,9 @@ VERBS = {
         "--lexicon",
         "--regex",
     },
+    "reading": {"TIMES", "MODELS", "--text", "--output", "--plot", "--overwrite", "--json"}
+    | {"--frequencies", "--word", "--time", "--key", "--story", "--by", "--shift", "--previous", "--folds", "--log"}
+    | {"--surprisals", "--word-ends"},
     "compare": {
         "TEXTS",
         "--text",

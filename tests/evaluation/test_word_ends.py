@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
-import numpy as np
 import pytest
 
 import chainrule
-from chainrule.evaluation.surprisal import word_end_corrections
-from chainrule.text.units import words_of
+from chainrule.evaluation.surprisal import read_contexts
+from chainrule.text.units import begins_word
 
 LINES = ["ab a ab b", "a abb ba", "b ab a", "ba b a"]
+
+
+def corrections_of(model: chainrule.CausalModel, *texts: str) -> list[list[float]]:
+    """By how much the log P of each word of each text changes when its end is its own."""
+    rows = chainrule.surprisal(chainrule.Lines(texts), model, nats=True, ends=True)
+    corrections: list[list[float]] = [[] for _ in texts]
+    for row in rows:
+        corrections[row["sentence"] - 1].append(row["uncorrected_nats"] - row["surprisal_nats"])
+    return corrections
 
 
 @pytest.fixture(scope="module")
@@ -20,9 +29,7 @@ def model() -> chainrule.CausalModel:
 
 
 def test_a_word_pays_for_its_end(model: chainrule.CausalModel) -> None:
-    encoded = model.tokenizer.encode_texts(["ab a"])
-    words = words_of(encoded.ids, model.tokenizer.align(encoded))
-    [corrections] = word_end_corrections(model.language_model, model.tokenizer, [(encoded.ids, words.of_tokens)])
+    [corrections] = corrections_of(model, "ab a")
 
     def prob(prefix: str, token: str) -> float:
         return dict(model.next(prefix, 20))[token]
@@ -30,7 +37,7 @@ def test_a_word_pays_for_its_end(model: chainrule.CausalModel) -> None:
     first = prob("ab", "␠") + prob("ab", "</s>")  # the word ab has ended
     second = prob("ab a", "␠") + prob("ab a", "</s>")
     expected = [math.log(first), math.log(second) - math.log(first), -math.log(second)]
-    assert corrections.tolist() == pytest.approx(expected, abs=1e-5)
+    assert corrections == pytest.approx(expected, abs=1e-5)
 
 
 def test_words_with_their_ends_are_a_distribution(model: chainrule.CausalModel) -> None:
@@ -38,12 +45,9 @@ def test_words_with_their_ends_are_a_distribution(model: chainrule.CausalModel) 
     words_of_letters = ("a", "b", "aa", "ab", "ba", "bb")
     total = 0.0
     for word in words_of_letters:
-        encoded = model.tokenizer.encode_texts([word])
-        words = words_of(encoded.ids, model.tokenizer.align(encoded))
-        log_prob = model.language_model.score([encoded.ids[:-1]])[0][:-1].sum()
-        [[correction, _]] = word_end_corrections(
-            model.language_model, model.tokenizer, [(encoded.ids, words.of_tokens)]
-        )
+        ids = model.tokenizer.encode_texts([word]).ids[:-1]
+        log_prob = model.language_model.score([ids])[0][:-1].sum()
+        [[correction, _]] = corrections_of(model, word)
         total += math.exp(log_prob + correction)
     first = dict(model.next("", 20))
     after = {word: dict(model.next(word, 20)) for word in words_of_letters}
@@ -61,20 +65,45 @@ def test_corrections_sum_to_zero_and_are_none_where_tokens_are_words(kind: str) 
     size = 290 if kind == "bpe" else None
     tokenizer = chainrule.TokenizerConfig(kind=kind, vocabulary_size=size)
     model = chainrule.train(chainrule.Lines(LINES), chainrule.NGramConfig(order=2), tokenizer=tokenizer)
-    encoded = model.tokenizer.encode_texts(["ab abb a"])
-    words = words_of(encoded.ids, model.tokenizer.align(encoded))
-    [corrections] = word_end_corrections(model.language_model, model.tokenizer, [(encoded.ids, words.of_tokens)])
+    [corrections] = corrections_of(model, "ab abb a")
     assert len(corrections) == 4
-    assert corrections.sum() == pytest.approx(0, abs=1e-6)
-    assert np.any(corrections) == (kind != "whitespace")
+    assert sum(corrections) == pytest.approx(0, abs=1e-6)
+    assert any(corrections) == (kind != "whitespace")
 
 
 def test_texts_of_any_lengths_are_read_side_by_side(model: chainrule.CausalModel) -> None:
-    texts = []
-    for text in ["ab a", "", "b", "ab abb a b", "a"] * 20:
-        encoded = model.tokenizer.encode_texts([text])
-        texts.append((encoded.ids, words_of(encoded.ids, model.tokenizer.align(encoded)).of_tokens))
-    together = word_end_corrections(model.language_model, model.tokenizer, texts)
-    for text, corrections in zip(texts, together, strict=True):
-        [alone] = word_end_corrections(model.language_model, model.tokenizer, [text])
-        assert corrections.tolist() == pytest.approx(alone.tolist(), abs=1e-6)
+    """The same to the last bit: each text is read by itself."""
+    texts = ["ab a", "", "b", "ab abb a b", "a"] * 20
+    for text, corrections in zip(texts, corrections_of(model, *texts), strict=True):
+        assert corrections_of(model, text) == [corrections]
+
+
+class Stepping:
+    """A model that gives one distribution at a time."""
+
+    def __init__(self, model: Any) -> None:
+        self.start, self.advance, self.select = model.start, model.advance, model.select
+        self.next_log_probs = model.next_log_probs
+
+
+def test_steps_and_whole_texts_give_the_same(model: chainrule.CausalModel) -> None:
+    texts = [model.tokenizer.encode_texts([text]).ids[:-1] for text in ["ab a", "", "b", "ab abb a b"]]
+    borders = begins_word(model.tokenizer)
+    stepping: Any = Stepping(model.language_model)
+    both = [read_contexts(one, texts, borders=borders, entropy=True) for one in (model.language_model, stepping)]
+    for whole, stepped in zip(*both, strict=True):
+        assert whole.log_word_ends.tolist() == pytest.approx(stepped.log_word_ends.tolist(), abs=1e-6)
+        assert whole.entropies.tolist() == pytest.approx(stepped.entropies.tolist(), abs=1e-6)
+        assert whole.ranks.tolist() == stepped.ranks.tolist()
+
+
+def test_entropies_and_ranks_are_those_of_the_distribution(model: chainrule.CausalModel) -> None:
+    rows = chainrule.surprisal(chainrule.Lines(["ab a"]), model, by="tokens", entropy=True, ends=True).to_records()
+    for prefix, token, row in zip(["", "a", "ab", "ab ", "ab a"], ["a", "b", "␠", "a", "</s>"], rows, strict=True):
+        probs = dict(model.next(prefix, 20))
+        entropy = -sum(prob * math.log2(prob) for prob in probs.values())
+        assert row["entropy_bits"] == pytest.approx(entropy, abs=1e-5)
+        assert row["rank"] == 1 + sum(prob > probs[token] for prob in probs.values())
+    words = chainrule.surprisal(chainrule.Lines(["ab a"]), model, entropy=True, ends=True).to_records()
+    assert [row["entropy_bits"] for row in words] == [rows[i]["entropy_bits"] for i in (0, 2, 4)]
+    assert [row["rank"] for row in words] == [rows[i]["rank"] for i in (0, 2, 4)]

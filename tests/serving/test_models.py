@@ -115,6 +115,17 @@ def test_bits_per_byte_are_those_of_evaluate(served: Running, folders: dict[str,
     assert given["bits_per_byte"] * given["bytes"] < whole["bits_per_byte"] * whole["bytes"]
 
 
+@pytest.mark.parametrize("name", ["ngram", "bytes"])
+def test_words_are_those_of_the_table(served: Running, folders: dict[str, Path], name: str) -> None:
+    texts = ["ka  zorgle   vi", "", "ka"]
+    asked = {"input": texts, "words": True, "model": name}
+    rows = chainrule.surprisal(chainrule.Lines(texts), chainrule.load(folders[name])).to_records()
+    answered = served.client.post("/v1/score", json=asked).json()["data"]
+    assert [{"sentence": i, **word} for i, one in enumerate(answered, 1) for word in one["words"]] == rows
+    error = served.client.post("/v1/score", json={**asked, "given": "ka"}).json()["error"]
+    assert error["param"] == "words"
+
+
 def test_a_long_text_may_have_less_than_what_stands_for_impossible(
     served: Running, folders: dict[str, Path], tmp_path: Path
 ) -> None:

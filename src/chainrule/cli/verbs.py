@@ -47,6 +47,7 @@ VERBS = {
     "draw": ("look.draw:draw", "Draw the layers of a network, with their shapes and numbers of parameters."),
     "inspect": ("look.draw:inspect", "Draw the inside of a recurrent network, a Transformer, or one for pictures."),
     "compare": ("measure.compare:compare", "Compare models in one table."),
+    "reading": ("measure.reading:reading", "Measure how well surprisal predicts reading times."),
     "experiment": (
         "measure.experiment:experiment",
         "Measure what textbooks claim of language models, with a table and a plot.",
@@ -90,7 +91,7 @@ INSTALL = ("main:install", "Install completion for your shell.")
 # What a person is about to do, and the verbs for it, the commonest first.
 GROUPS = {
     "Train": ("train", "adapt", "finetune", "mix", "prune"),
-    "Measure": ("evaluate", "compare", "score", "experiment", "harness"),
+    "Measure": ("evaluate", "compare", "score", "reading", "experiment", "harness"),
     "Use": (
         *("next", "generate", "complete", "chat", "fill", "rescore", "correct", "noise", "translate", "caption"),
         *("prompt", "rank", "detect", "classify", "serve", "shard-serve", "lsp"),

@@ -7,17 +7,15 @@ include the spelling of unknown words, so that sentences that differ only in tho
 
 from __future__ import annotations
 
-import math
 import os
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
-from chainrule.evaluation.resampling import LEVEL
+from chainrule.evaluation.resampling import wilson_interval
 from chainrule.protocol import END, UNKNOWN
 from chainrule.text.corpus.reading import FORMATS, text_suffix
 from chainrule.text.corpus.records import as_written, json_objects, raise_error, read_field
@@ -68,12 +66,8 @@ class Accuracy:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Wilson's 95 % interval (1927), which is right for few pairs and near 0 and 1; ties widen it slightly."""
-        z = NormalDist().inv_cdf((1 + LEVEL) / 2)
-        n, p = self.pairs, self.share
-        middle = (p + z * z / (2 * n)) / (1 + z * z / n)
-        half = z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-        return max(0.0, middle - half), min(1.0, middle + half)
+        """Wilson's 95 % interval; ties widen it slightly."""
+        return wilson_interval(self.share, self.pairs)
 
     def figures(self) -> dict[str, float]:
         """The accuracy with its interval, by name."""

@@ -19,7 +19,7 @@ Leading whitespaces of language models' subword vocabulary pose a confound (2024
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -27,9 +27,9 @@ from chainrule.protocol import END
 from chainrule.text.units import begins_word, words_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from jaxtyping import Bool, Float64, Int32, Int64
+    from jaxtyping import Bool, Float32, Float64, Int32, Int64
     from numpy import ndarray
 
     from chainrule.evaluation.token_scores import TokenLogProbs
@@ -98,46 +98,89 @@ def _spread(
     return Units(begins, stops, sum_by_unit(scored.closed), sum_by_unit(scored.total), unknown, documents)
 
 
-def word_end_corrections(
-    model: LanguageModel[Any],
-    tokenizer: Tokenizer,
-    texts: Sequence[tuple[Int32[ndarray, " T"], Int64[ndarray, " T"]]],
-) -> list[Float64[ndarray, " words"]]:
-    """Corrections to add to the log-probability of each word's tokens, in nats; those of a text sum to zero.
+def log_word_ends(
+    model: LanguageModel[Any], tokenizer: Tokenizer, texts: Sequence[Int32[ndarray, " T"]]
+) -> list[Float64[ndarray, " T+2"]]:
+    """log P(the word ends | the first tokens of a text), before each token, before </s> and after it, in nats.
 
-    texts: of each, its tokens, </s> last; and the word of each token, as in `Words`, counted from the text's first.
+    texts: the tokens of each, without </s>. Both ends of a text are certain: 0. So are all where tokens are words.
     """
     borders = begins_word(tokenizer)
     borders[END] = True
-    by_text = [np.zeros(len(ids) + 1) for ids, _ in texts]  # log P(the word ends | the first tokens)
-    if not borders.all():  # certain at both ends of a text
-        longest_first = sorted(range(len(texts)), key=lambda i: -len(texts[i][0]))
-        for first in range(0, len(texts), _TEXTS_TOGETHER):
-            rows = longest_first[first : first + _TEXTS_TOGETHER]
-            _read_word_ends(model, borders, [texts[i][0] for i in rows], [by_text[i] for i in rows])
-    return [
-        np.diff(ends[np.searchsorted(of_tokens, np.arange(of_tokens[-1] + 2))])
-        for ends, (_, of_tokens) in zip(by_text, texts, strict=True)
+    if borders.all():
+        return [np.zeros(len(ids) + 2) for ids in texts]
+    return [own.log_word_ends for own in read_contexts(model, texts, borders=borders)]
+
+
+class Contexts(NamedTuple):
+    """What a model expected before each token of a text, and before </s>."""
+
+    log_word_ends: Float64[ndarray, " T+2"]  # as `log_word_ends` gives them; zeros unless asked for
+    entropies: Float64[ndarray, " T+1"]  # of the next token, in nats; zeros unless asked for
+    ranks: Int64[ndarray, " T+1"]  # of the token that came: how many were likelier, plus one
+
+
+def read_contexts(
+    model: LanguageModel[Any],
+    texts: Sequence[Int32[ndarray, " T"]],
+    *,
+    borders: Bool[ndarray, " V"] | None = None,
+    entropy: bool = False,
+) -> list[Contexts]:
+    """Reads the distribution at each position of some texts, each by itself.
+
+    texts: the tokens of each, without </s>. borders: the tokens that say that a word has ended, if that is asked for.
+    entropy: whether entropies and ranks are asked for.
+    """
+    contexts = [
+        Contexts(np.zeros(len(ids) + 2), np.zeros(len(ids) + 1), np.zeros(len(ids) + 1, np.int64)) for ids in texts
     ]
+    for numbers, position, rows in _distributions(model, texts):
+        probs = np.exp(rows)
+        if borders is not None:
+            with np.errstate(divide="ignore"):
+                ends = np.log(np.minimum(probs[:, borders].sum(axis=1, dtype=np.float64), 1))
+            for number, place, end in zip(numbers, position, ends.tolist(), strict=True):
+                contexts[number].log_word_ends[place] = end
+        if entropy:
+            terms = np.multiply(probs, rows, out=np.zeros_like(rows), where=probs > 0)
+            for number, place, row, own in zip(
+                numbers, position, rows, (-terms.sum(axis=1, dtype=np.float64)).tolist(), strict=True
+            ):
+                token = END if place == len(texts[number]) else int(texts[number][place])
+                contexts[number].entropies[place] = max(own, 0.0)
+                contexts[number].ranks[place] = 1 + np.count_nonzero(row > row[token])
+    for own in contexts:
+        own.log_word_ends[0] = 0  # the text begins, and so does a word
+    return contexts
 
 
+_ROWS = 64  # distributions computed at a time
 _TEXTS_TOGETHER = 32  # read step by step, each step of all at once
 
 
-def _read_word_ends(
-    model: LanguageModel[Any],
-    borders: Bool[ndarray, " V"],
-    texts: Sequence[Int32[ndarray, " T"]],
-    ends: Sequence[Float64[ndarray, " T+1"]],
-) -> None:
-    """Fills `ends` with log P(the next token is a border | the first tokens of a text). texts: the longest first."""
-    state = model.start([np.empty(0, np.int32)] * len(texts))
-    rows = len(texts)
-    for position in range(1, len(texts[0])):
-        left = sum(len(text) > position for text in texts)
-        if left < rows:
-            state, rows = model.select(state, np.arange(left, dtype=np.int32)), left
-        state = model.advance(state, np.array([text[position - 1] for text in texts[:rows]], np.int32))
-        log_probs = model.next_log_probs(state)[:, borders].astype(np.float64)
-        for row, own in zip(np.logaddexp.reduce(log_probs, axis=1).tolist(), ends, strict=False):
-            own[position] = row
+def _distributions(
+    model: LanguageModel[Any], texts: Sequence[Int32[ndarray, " T"]]
+) -> Iterator[tuple[Sequence[int], Sequence[int], Float32[ndarray, "part V"]]]:
+    """Distributions of the next token, each with its text and how many of this text's tokens were read before it."""
+    read = getattr(model, "stream_rows", None)
+    if read is not None:  # many positions at a time, each text for itself
+        for number, text in enumerate(texts):
+            first = 0
+            for rows in read(np.append(text, END).astype(np.int32), _ROWS):
+                yield [number] * len(rows), range(first, first + len(rows)), rows
+                first += len(rows)
+        return
+    longest_first = sorted(range(len(texts)), key=lambda i: -len(texts[i]))
+    for first in range(0, len(texts), _TEXTS_TOGETHER):
+        numbers = longest_first[first : first + _TEXTS_TOGETHER]
+        state = model.start([np.empty(0, np.int32)] * len(numbers))
+        position = 0
+        while numbers:
+            yield numbers, [position] * len(numbers), model.next_log_probs(state)
+            left = [number for number in numbers if len(texts[number]) > position]
+            if len(left) < len(numbers):
+                numbers, state = left, model.select(state, np.arange(len(left), dtype=np.int32))
+            if numbers:
+                state = model.advance(state, np.array([texts[i][position] for i in numbers], np.int32))
+            position += 1

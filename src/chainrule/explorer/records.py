@@ -19,7 +19,7 @@ from chainrule.api.models.language_models import CausalModel, CausalNetwork, Mas
 from chainrule.api.models.model import Model, check_kind
 from chainrule.api.seq2seq.caption_model import CaptionModel
 from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel
-from chainrule.api.texts.surprisal import documents
+from chainrule.api.texts.surprisal import documents, word_figures
 from chainrule.applications.detection import rank_texts
 from chainrule.base.arguments import check_least
 from chainrule.base.distributions import top_of
@@ -28,7 +28,6 @@ from chainrule.decoding.config import SamplingConfig
 from chainrule.decoding.limits import GrowingText
 from chainrule.decoding.next_token import History, Rules, normalise, warped_candidates
 from chainrule.errors import ChainruleError, SettingError
-from chainrule.evaluation.surprisal import word_end_corrections
 from chainrule.mixture.adaptive import AdaptiveMixture
 from chainrule.mixture.interpolation import LinearMixture, LogLinearMixture
 from chainrule.ngram.config import BACKING_OFF
@@ -37,7 +36,6 @@ from chainrule.ngram.models.padded_model import PaddedModel
 from chainrule.ngram.models.table_models import TrieModel
 from chainrule.protocol import BEGIN, END, UNKNOWN
 from chainrule.text.corpus.block import NEVER_IN_UTF8, Block, byte_array
-from chainrule.text.units import words_of
 
 if TYPE_CHECKING:
     from jaxtyping import Float32, Int32
@@ -103,7 +101,7 @@ def surprisals(model: Model, text: str, by: By = "tokens") -> Json:
 
     Log-probabilities are in nats, spelling of unknown words included in `text_log_prob`. Of short texts, tokens have a
     `rank`: how many were likelier, plus one; and words a `whole_log_prob`, with the end of the word in place of that of
-    the word before it, see `word_end_corrections`. Raises SettingError, MarkerError.
+    the word before it, see `word_figures`. Raises SettingError, MarkerError.
     """
     continues = check_kind(model, CausalModel)
     read = text[:LONGEST]
@@ -118,7 +116,9 @@ def surprisals(model: Model, text: str, by: By = "tokens") -> Json:
         for unit, rank, likelier in zip(units, ranked.ranks.tolist(), ranked.likelier, strict=False):
             unit |= {"rank": rank, "likelier": likelier}
     if by == "words" and len(read) <= _RANKED:
-        for unit, correction in zip(units, _word_ends(continues, read), strict=True):
+        [figures] = word_figures(continues, block)
+        assert figures.corrections is not None
+        for unit, correction in zip(units, figures.corrections.tolist(), strict=True):
             log_prob = unit["text_log_prob"]
             unit["whole_log_prob"] = None if log_prob is None else log_prob + correction
     size = len(document.normalised.encode("utf-8", "replace")) + 1
@@ -135,13 +135,6 @@ def surprisals(model: Model, text: str, by: By = "tokens") -> Json:
         "bits_per_byte": None if total is None else -total / size / math.log(2),
         "left_out": len(text) - len(read),
     }
-
-
-def _word_ends(model: CausalModel, text: str) -> list[float]:
-    encoded = model.tokenizer.encode_texts([text])
-    words = words_of(encoded.ids, model.tokenizer.align(encoded))
-    [corrections] = word_end_corrections(model.language_model, model.tokenizer, [(encoded.ids, words.of_tokens)])
-    return corrections.tolist()
 
 
 _MOST = 2000  # different tokens after a context whose counts are worked out

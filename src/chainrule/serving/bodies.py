@@ -209,10 +209,13 @@ class DetokenizeBody(Body):
 
 
 class ScoreBody(OwnBody):
-    """The body of /v1/score. given: a text before each input, or one for all."""
+    """The body of /v1/score. given: a text before each input, or one for all. words: whether the surprisal of each word
+    is asked for, too, as `score --words --output` writes it.
+    """
 
     input: Texts
     given: Texts | None = None
+    words: bool | None = None
 
 
 class CompleteBody(OwnBody):

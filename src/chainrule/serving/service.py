@@ -14,7 +14,9 @@ import numpy as np
 from chainrule.api.models.language_models import CausalModel
 from chainrule.api.seq2seq.config import TargetBeam
 from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel
+from chainrule.api.texts.surprisal import words_of_texts
 from chainrule.applications.continuations import Pair, split_pairs
+from chainrule.base.json import finite_figures
 from chainrule.errors import SettingError, TextError
 from chainrule.evaluation.token_scores import score_documents
 from chainrule.protocol import END, UNKNOWN
@@ -163,8 +165,14 @@ class Service:
         normalised text, end included, and without those of what is given.
 
         bits_per_byte: as `evaluate` measures them, with the spelling of unknown words; null where a model fills gaps.
+        words: if asked for, a record for each word, as `chainrule.surprisal` gives it.
         """
         served = await self.table.get(body.model, "score")
+        continues = served.any_model if isinstance(served.any_model, CausalModel) else None
+        if body.words and continues is None:
+            raise ApiError(400, "words are for models that continue texts", param="words")
+        if body.words and body.given is not None:
+            raise ApiError(400, "words are for texts without given; leave one of the two out", param="words")
         score = served.verb("score")
         texts = self._texts(body.input)
         given = body.given
@@ -180,7 +188,11 @@ class Service:
             except MarkerError as error:
                 is_input = any(error.marker in text for text in some)
                 raise marker_error(error.marker, "input" if is_input else "given") from None
-            return score_records(served.any_model, *_encoded(tokenizer, some, before), log_probs)
+            records = score_records(served.any_model, *_encoded(tokenizer, some, before), log_probs)
+            if body.words and continues is not None:
+                rows = finite_figures(words_of_texts(continues, some))
+                records = [{**record, "words": own} for record, own in zip(records, rows, strict=True)]
+            return records
 
         contexts = [given or ""] * len(texts) if not isinstance(given, list) else given
         read = [before + text for before, text in zip(contexts, texts, strict=True)]

@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import math
+import os
 import secrets
+import warnings
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -17,7 +19,7 @@ from chainrule.api.models.config import BeamOptions, ChatOptions, EvaluateOption
 from chainrule.api.models.drafting import as_drafting
 from chainrule.api.models.embedding_model import EmbeddingModel
 from chainrule.api.models.scoring_model import ScoringModel
-from chainrule.api.progress_line import showing
+from chainrule.api.progress_line import callback, showing, shows_progress
 from chainrule.applications.chat import ChatModel
 from chainrule.applications.chat_template import ChatFormat, ChatTemplate
 from chainrule.applications.completion import Completer, Completion, LastWordCorrector
@@ -30,24 +32,27 @@ from chainrule.decoding.form import form_of
 from chainrule.decoding.text_generator import SearchedTexts, Text, TextDecoder
 from chainrule.errors import SettingError
 from chainrule.evaluation.likelihood import measure
+from chainrule.evaluation.suites import judge_suites, read_suite, region_bits
 from chainrule.families.table import FAMILIES
 from chainrule.protocol import END
 from chainrule.report.beam_tree import compare_with_greedy, tree_json, tree_page, tree_svg
 from chainrule.text.corpus.corpus import source_of
+from chainrule.text.corpus.records import raise_error
 from chainrule.text.tokenization.tokenizer import MASK, masked_tokens
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from jaxtyping import Int32
+    from jaxtyping import Float64, Int32
     from numpy import ndarray
 
     from chainrule.api.models.drafting import Drafting
     from chainrule.api.models.model import Model
     from chainrule.api.models.model_info import ModelParts
+    from chainrule.api.progress_line import ProgressOption
     from chainrule.decoding.beam import SearchTree
     from chainrule.evaluation.measurement import Measurement
+    from chainrule.evaluation.suites import SuiteAccuracy
     from chainrule.protocol import LanguageModel
     from chainrule.text.corpus.corpus import Paths, Source
     from chainrule.text.tokenization.tokenizer import Tokenizer
@@ -178,6 +183,34 @@ class CausalModel(ScoringModel):
                 **family.measure_options(model),
             )
 
+    @shows_progress
+    def judge_suites(
+        self,
+        files: Paths,
+        progress: ProgressOption = None,
+        *,
+        word_ends: bool = True,
+        strict: bool = False,
+        warn: Callable[[str], None] = warnings.warn,
+    ) -> list[SuiteAccuracy]:
+        """Judges test suites of SyntaxGym, a JSON file each: in how many items the predictions hold.
+
+        Surprisals are in bits, unknown words with their spelling; </s> is in no region. A tie is counted as wrong.
+        word_ends: whether a word's end is a part of its region, see `region_bits`. warn: a callback that gets file and
+        item of each item that cannot be judged, which is left out; strict: whether these are errors instead.
+        Raises TextError, MarkerError.
+
+        good:  model.judge_suites(["number_orc.json", "cleft.json"])
+        """
+        names = [files] if isinstance(files, str | os.PathLike) else files
+        on_bad = raise_error if strict else lambda error: warn(str(error))
+        suites = [read_suite(os.fspath(name), on_bad) for name in names]
+
+        def score(sentences: Sequence[Sequence[str]]) -> list[Float64[ndarray, " regions"]]:
+            return region_bits(self.language_model, self.speller, self.tokenizer, sentences, word_ends=word_ends)
+
+        return judge_suites(suites, score, callback(progress))
+
     @property
     def is_distribution(self) -> bool:
         """Whether its probabilities sum to one; stupid backoff gives scores that do not."""
@@ -261,8 +294,9 @@ class CausalModel(ScoringModel):
 
     def _drafted(self, draft: Drafting | Model | str | None) -> LanguageModel[Any]:
         """Raises SettingError; WrongModelError if it continues no texts."""
-        model = self.language_model
-        return model if draft is None else as_drafting(draft).drafted_model(self.parts)
+        if draft is None:
+            return self.language_model
+        return cast("LanguageModel[Any]", as_drafting(draft).drafted_model(self.parts))
 
     @takes(BeamOptions)
     def beam(self, options: BeamOptions) -> list[Text]:

@@ -254,7 +254,10 @@ class SurprisalOptions(Options):
 
     by: a row for each word, token, character, byte or text. nats: in nats rather than bits. ends: also a row for the
     end of each text, </s>. word_ends: a word's own end is a part of it, in place of that of the word before it, see
-    `evaluation.surprisal`; where tokens are pieces of words, this takes a step of the model for each token.
+    `evaluation.surprisal`; where tokens are pieces of words, this needs the whole distribution at each token.
+    entropy: for words and tokens; of words, that before their first token, and this token's rank. frequencies: a file
+    of counts, a dictionary of these, or a unigram model or its folder. previous: how many words before each have
+    columns in its row, too; words before the first are empty.
     """
 
     by: Literal["words", "tokens", "characters", "bytes", "texts"] = option("words", "what has a row", flag=None)
@@ -263,6 +266,15 @@ class SurprisalOptions(Options):
     word_ends: bool = option(
         True, "count a word's end as its own, not as the next word's, where tokens are pieces of words"
     )
+    entropy: bool = option(
+        False, "also the entropy of the next token, and the rank of the one that came", is_switch=True
+    )
+    frequencies: AnyPath | Mapping[str, float] | Model | None = option(
+        None,
+        "also ln of the relative frequency of each word: a file of counts (word, tab, count), or a unigram model",
+        reads=Path,
+    )
+    previous: int = option(0, "also the values of this many words before each, as columns", least=0, most=20)
     progress: ProgressOption = option(None, "whether progress is shown, or a callback", flag=None)
 
 

@@ -1,20 +1,26 @@
-"""Counts and relative frequencies of n-grams in a text, before any smoothing."""
+"""Counts and relative frequencies of n-grams in a text, before any smoothing; and how frequent single words are."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+import os
+import string
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from chainrule.api.tokenizers import tokenize_source
 from chainrule.base.progress import Progress, silent
-from chainrule.errors import SettingError
+from chainrule.errors import SettingError, TextError
 from chainrule.protocol import BEGIN, END, UNKNOWN
 from chainrule.text.corpus.corpus import source_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from chainrule.api.models.model import Model
     from chainrule.text.corpus.corpus import Paths, Source
     from chainrule.text.tokenization.config import TokenizerConfig
 
@@ -91,3 +97,77 @@ class Frequencies:
                 return None
             node = child
         return node
+
+
+class WordFrequencies:
+    """ln of the relative frequency of words: of counts, or under a unigram model.
+
+    A word that has no count has that of the word without the punctuation around it, or in lower case, or both.
+
+    source: a file, whose lines are a word, a tab and its count (longer n-grams are left out), a dictionary, or a
+    unigram model or its folder. Raises TextError; SettingError if the model is not a unigram model.
+
+    good:  WordFrequencies({"the": 3, "dog": 1}).log_frequencies(["Dog."])  # [ln 1/4]
+    """
+
+    def __init__(self, source: str | os.PathLike[str] | Mapping[str, float] | Model) -> None:
+        self._model: Any = None
+        self._counts: Mapping[str, float] = {}
+        read: Any = source
+        if isinstance(source, str | os.PathLike):
+            path = Path(source)
+            if path.is_dir() or path.name.endswith((".arpa", ".arpa.gz")):
+                from chainrule.api.opening import load
+
+                read = load(path)
+            else:
+                read = _read_counts(path)
+        if isinstance(read, Mapping):
+            self._counts = read
+            self._log_total = math.log(math.fsum(read.values()) or 1.0)
+        elif getattr(getattr(read, "engine", None), "order", None) != 1:
+            raise SettingError(f"frequencies come from {read!r}; expected an n-gram model of order 1, or counts")
+        else:
+            self._model = read
+        self._known: dict[str, float | None] = {}
+
+    def log_frequencies(self, words: Sequence[str]) -> list[float | None]:
+        """Of each word; None if it has no count."""
+        new = [word for word in dict.fromkeys(words) if word not in self._known]
+        if self._model is None:
+            self._known |= {word: self._counted(word) for word in new}
+        elif new:
+            from chainrule.evaluation.token_scores import score_documents
+
+            encoded = self._model.tokenizer.encode_texts(new)
+            log_probs, _ = score_documents(self._model.engine, self._model.speller, encoded, end=False)
+            self._known |= dict(zip(new, log_probs.tolist(), strict=True))
+        return [self._known[word] for word in words]
+
+    def _counted(self, word: str) -> float | None:
+        bare = word.strip(string.punctuation)
+        for form in (word, bare, word.lower(), bare.lower()):
+            if count := self._counts.get(form):
+                return math.log(count) - self._log_total
+        return None
+
+
+def _read_counts(path: Path) -> dict[str, float]:
+    """Raises TextError with file and line."""
+    from chainrule.text.corpus.plain_text import lines_of
+
+    counts: dict[str, float] = {}
+    for number, line in enumerate(lines_of(path), 1):
+        word, tab, count = line.rpartition("\t")
+        if not line.strip() or " " in word:
+            continue
+        try:
+            value = float(count)
+        except ValueError:
+            value = math.nan
+        if not tab or not 0 <= value < math.inf:
+            raise TextError(f"{path}, line {number}: is {line[:40]!r}; expected a word, a tab and its count")
+        counts[word] = counts.get(word, 0) + value
+    if not any(counts.values()):
+        raise TextError(f"{path}: no word is counted in it; expected lines of a word, a tab and its count")
+    return counts

@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chainrule.api.models.model import check_model
 from chainrule.api.progress_line import showing
 from chainrule.api.texts.config import SurprisalOptions
+from chainrule.api.texts.frequencies import WordFrequencies
 from chainrule.base.json import finite
 from chainrule.base.options import takes
 from chainrule.base.progress import BlockProgress
+from chainrule.errors import SettingError, TextError
 from chainrule.text.corpus.corpus import Corpus, source_of
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Sequence
 
-    from jaxtyping import Float64
+    from jaxtyping import Float64, Int64
     from numpy import ndarray
 
     from chainrule.api.models.model import Model
     from chainrule.base.progress import Progress
-    from chainrule.evaluation.surprisal import By
+    from chainrule.evaluation.surprisal import By, Contexts
     from chainrule.text.corpus.block import Block
     from chainrule.text.corpus.corpus import Paths, Source
 
@@ -149,17 +152,34 @@ _PART_BYTES = 1 << 18  # scored at a time
 
 
 @takes(SurprisalOptions)
-def surprisal(source: Source | Paths, model: Model, options: SurprisalOptions) -> Surprisals:
+def surprisal(source: Source | Paths, model: Model | Mapping[str, Model], options: SurprisalOptions) -> Surprisals:
     """The surprisal of each word of texts, or of each token, character, byte or text: a table for pandas and R.
 
     The rows are read and scored while one goes through them. Of records, the fields beside the text are columns, too,
-    so that ids and conditions stay with each word. Raises TypeError, TextError, SettingError, MarkerError.
+    so that ids and conditions stay with each word. model: also several by name, for words and texts: each has columns
+    that end in its name. Raises TypeError, TextError, SettingError, MarkerError.
 
     good:  pandas.DataFrame(chainrule.surprisal("items.csv", chainrule.load("lm/")))
     good:  chainrule.surprisal("items.jsonl", model, by="tokens", nats=True).save("tokens.parquet")
+    good:  chainrule.surprisal("items.csv", {"lm": lm, "gpt2": gpt2}, entropy=True, frequencies="counts.txt")
     """
-    check_model(model)
-    return Surprisals(source_of(source, model.document), model, options)
+    models = dict(model) if isinstance(model, Mapping) else {"": model}
+    for one in models.values():
+        check_model(one)
+    if not models:
+        raise SettingError("there is no model; give at least one")
+    if len(models) > 1 and options.by not in ("words", "texts"):
+        raise SettingError(f"several models share rows of words or texts, not of {options.by}")
+    if options.entropy and options.by not in ("words", "tokens"):
+        raise SettingError(f"the entropy of the next token is for words and tokens, not for {options.by}")
+    if (options.frequencies is not None or options.previous) and options.by != "words":
+        raise SettingError(f"frequencies and previous words are for words, not for {options.by}")
+    if options.entropy:
+        for name, one in models.items():
+            if not getattr(one, "is_distribution", True):
+                raise SettingError(f"the scores of {name or 'the model'} are no probabilities, so there is no entropy")
+    first = next(iter(models.values()))
+    return Surprisals(source_of(source, first.document), models if len(models) > 1 else {"": first}, options)
 
 
 class Surprisals:
@@ -168,17 +188,23 @@ class Surprisals:
         sentence          the number of the text, from 1
         position          of the word in its text, from 1
         word              or token, character, byte, text
+        length            of a word, in characters, with its punctuation
+        log_frequency     if asked for: ln of the word's relative frequency; None if it has none
         surprisal_bits    -log2 P, the spelling of unknown tokens included; of a word, with its end
         uncorrected_bits  of a word: the sum of its tokens' surprisals, which pays for the end of the word before it
+        entropy_bits      if asked for: of the next token, before the word's first one. Where tokens are words, this is
+                          the entropy of the next word; where they are pieces, it is at most that
+        rank              if asked for: of the word's first token, how many tokens were likelier, plus one
         known             whether it has no unknown token
         start, stop       its place in the normalised text, in characters
 
     They come after the fields of the record, of which one with a name of these is called record_sentence, say. In nats,
-    the columns are surprisal_nats and uncorrected_nats.
+    the columns are surprisal_nats, uncorrected_nats and entropy_nats. Columns of one of several models end in its name
+    (surprisal_bits_lm), and those of previous words in _prev1, _prev2 and so on.
     """
 
-    def __init__(self, source: Source, model: Model, options: SurprisalOptions) -> None:
-        self._source, self._model, self._options = source, model, options
+    def __init__(self, source: Source, models: Mapping[str, Model], options: SurprisalOptions) -> None:
+        self._source, self._models, self._options = source, models, options
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         with showing(self._options.progress) as progress:
@@ -203,6 +229,8 @@ class Surprisals:
 
     def _rows(self, progress: Progress) -> Iterator[dict[str, Any]]:
         inside, number = BlockProgress(progress, "scoring"), 0
+        frequencies = self._options.frequencies
+        counted = None if frequencies is None else WordFrequencies(frequencies)
         if isinstance(self._source, Corpus):
             blocks, field = self._source.blocks_as_they_come(inside, "scoring", fields=True), self._source.reading.field
         else:
@@ -210,44 +238,99 @@ class Surprisals:
         for block in blocks:
             done = 0
             for piece in block.pieces(_PART_BYTES):
-                for rows, fields in zip(self._by_text(piece), piece.fields or repeat({}), strict=False):
+                by_model = [
+                    rows_of_block(model, piece, self._options, f"_{name}" * bool(name))
+                    for name, model in self._models.items()
+                ]
+                for *groups, fields in zip(*by_model, piece.fields or repeat({}), strict=False):
                     number += 1
+                    rows = self._joined(groups, number, counted)
                     for row in rows:
-                        row["sentence"] = number
                         yield {**fields_beside(fields, row, field), **row}
                 done += piece.text.size
                 inside.report(done)
 
-    def _by_text(self, block: Block) -> Iterator[list[dict[str, Any]]]:
-        """The rows of each text of a block."""
-        by, unit = self._options.by, "nats" if self._options.nats else "bits"
-        scale = -1.0 if self._options.nats else -1 / math.log(2)
-        corrections: Iterator[Any] = repeat(None)
-        if by == "words" and self._options.word_ends:
-            corrections = iter(_word_ends(self._model, block))
-        for document in documents(self._model, block, "tokens" if by == "texts" else by):
-            own = next(corrections)
-            if by == "texts":
-                total = sum(unit.text_log_prob for unit in document.units)
-                yield [
-                    {
-                        "sentence": 0,
-                        "text": document.text,
-                        f"surprisal_{unit}": scale * total,
-                        "tokens": document.tokens,
-                        "unknown_tokens": document.oov,
-                    }
-                ]
-                continue
-            rows = []
-            for i, one in enumerate(document.units if self._options.ends else document.units[:-1]):
-                row: dict[str, Any] = {"sentence": 0, "position": i + 1, _SINGULAR[by]: one.text}
-                if own is not None:
-                    row[f"surprisal_{unit}"] = scale * (one.text_log_prob + float(own[i])) + 0.0  # no -0
-                name = f"uncorrected_{unit}" if by == "words" else f"surprisal_{unit}"
-                row[name] = scale * one.text_log_prob + 0.0
-                rows.append({**row, "known": one.known, "start": one.start, "stop": one.stop})
-            yield rows
+    def _joined(
+        self, groups: Sequence[list[dict[str, Any]]], number: int, counted: WordFrequencies | None
+    ) -> list[dict[str, Any]]:
+        """The rows of a text, with the columns of all models, and those that need no model. Raises TextError."""
+        rows, *others = groups
+        for name, own in zip([*self._models][1:], others, strict=True):
+            if len(own) != len(rows):
+                raise TextError(
+                    f"sentence {number}: {name} reads {len(own)} words, and {next(iter(self._models))} {len(rows)}; "
+                    "their tokenizers write the text in different ways, so its words cannot share rows"
+                )
+            for row, more in zip(rows, own, strict=True):
+                row |= {column: value for column, value in more.items() if column not in row}
+        if counted is not None:
+            values = counted.log_frequencies([row["word"] for row in rows])
+            rows = [
+                {**dict(items[:4]), "log_frequency": value, **dict(items[4:])}
+                for items, value in zip(([*row.items()] for row in rows), values, strict=True)
+            ]
+        spilled = [name for name in (rows[0] if rows else ()) if name.startswith(_SPILLS)]
+        for i, row in reversed([*enumerate(rows)]):
+            row["sentence"] = number
+            for k in range(1, self._options.previous + 1):
+                row |= {f"{name}_prev{k}": rows[i - k][name] if i >= k else None for name in spilled}
+        return rows
+
+
+_SPILLS = ("length", "log_frequency", "surprisal_", "uncorrected_", "entropy_")
+
+
+def rows_of_block(
+    model: Model, block: Block, options: SurprisalOptions, suffix: str = ""
+) -> Iterator[list[dict[str, Any]]]:
+    """The rows of each text of a block, see `Surprisals`. suffix: of the names of columns that depend on the model."""
+    by, unit = options.by, "nats" if options.nats else "bits"
+    scale = -1.0 if options.nats else -1 / math.log(2)
+    figures: Iterator[Any] = repeat((None, None, None))
+    if by == "words" and (options.word_ends or options.entropy):
+        figures = iter(word_figures(model, block, word_ends=options.word_ends, entropy=options.entropy))
+    elif by == "tokens" and options.entropy:
+        figures = ((None, context.entropies, context.ranks) for context in _token_contexts(model, block))
+    for document in documents(model, block, "tokens" if by == "texts" else by):
+        corrections, entropies, ranks = next(figures)
+        if by == "texts":
+            total = sum(unit.text_log_prob for unit in document.units)
+            yield [
+                {
+                    "sentence": 0,
+                    "text": document.text,
+                    f"surprisal_{unit}{suffix}": scale * total,
+                    f"tokens{suffix}": document.tokens,
+                    f"unknown_tokens{suffix}": document.oov,
+                }
+            ]
+            continue
+        rows = []
+        for i, one in enumerate(document.units if options.ends else document.units[:-1]):
+            row: dict[str, Any] = {"sentence": 0, "position": i + 1, _SINGULAR[by]: one.text}
+            if by == "words":
+                row["length"] = one.stop - one.start
+            if corrections is not None:
+                row[f"surprisal_{unit}{suffix}"] = scale * (one.text_log_prob + float(corrections[i])) + 0.0  # no -0
+            name = "uncorrected" if by == "words" else "surprisal"
+            row[f"{name}_{unit}{suffix}"] = scale * one.text_log_prob + 0.0
+            if entropies is not None:
+                row[f"entropy_{unit}{suffix}"] = -scale * float(entropies[i])
+                row[f"rank{suffix}"] = int(ranks[i])
+            rows.append({**row, f"known{suffix}": one.known, "start": one.start, "stop": one.stop})
+        yield rows
+
+
+def words_of_texts(
+    model: Model, texts: Sequence[str], options: SurprisalOptions | None = None
+) -> list[list[dict[str, Any]]]:
+    """The rows of the words of each text, as `surprisal` gives them, without `sentence`. Raises MarkerError."""
+    from chainrule.text.corpus.block import NEVER_IN_UTF8, Block, byte_array
+
+    data = b"".join(text.encode("utf-8", "replace") + bytes([NEVER_IN_UTF8]) for text in texts)
+    block = Block(byte_array(data), "the texts", 1, NEVER_IN_UTF8, "")
+    by_text = rows_of_block(model, block, options or SurprisalOptions())
+    return [[{name: row[name] for name in row if name != "sentence"} for row in rows] for rows in by_text]
 
 
 def fields_beside(fields: Mapping[str, Any], own: Mapping[str, Any], text_field: str) -> dict[str, Any]:
@@ -255,17 +338,57 @@ def fields_beside(fields: Mapping[str, Any], own: Mapping[str, Any], text_field:
     return {f"record_{name}" if name in own else name: value for name, value in fields.items() if name != text_field}
 
 
-def _word_ends(model: Model, block: Block) -> list[Float64[ndarray, " words"]]:
-    """The corrections for the words of each document of a block."""
-    from chainrule.evaluation.surprisal import word_end_corrections
+class WordFigures(NamedTuple):
+    """Of the words of a text, </s> last, in nats. None where not asked for.
+
+    corrections: to add to the log-probability of each word's tokens, so that it has its own end. entropies: of the next
+    token, before the word's first one. ranks: of the word's first token.
+    """
+
+    corrections: Float64[ndarray, " words"] | None
+    entropies: Float64[ndarray, " words"] | None
+    ranks: Int64[ndarray, " words"] | None
+
+
+def word_figures(model: Model, block: Block, *, word_ends: bool = True, entropy: bool = False) -> list[WordFigures]:
+    """Figures of the words of each document of a block, beside the log-probabilities of their tokens."""
+    import numpy as np
+
+    from chainrule.evaluation.surprisal import log_word_ends
     from chainrule.text.tokenization.tokenizer import documents_of
     from chainrule.text.units import words_of
 
     encoded = model.tokenizer.encode_block(block)
-    words = words_of(encoded.ids, model.tokenizer.align(encoded))
-    sizes = [len(ids) + 1 for ids in documents_of(encoded.ids)]
-    texts, start = [], 0
-    for size, first in zip(sizes, words.documents.tolist(), strict=False):
-        texts.append((encoded.ids[start : start + size], words.of_tokens[start : start + size] - first))
-        start += size
-    return word_end_corrections(model.language_model, model.tokenizer, texts)
+    words, texts = words_of(encoded.ids, model.tokenizer.align(encoded)), documents_of(encoded.ids)
+    contexts = _token_contexts(model, block, word_ends=word_ends) if entropy else None
+    ends: Sequence[Any] = [None] * len(texts)
+    if contexts is not None:
+        ends = [context.log_word_ends for context in contexts]
+    elif word_ends:
+        ends = log_word_ends(model.language_model, model.tokenizer, texts)
+    figures, start = [], 0
+    for i, first in enumerate(words.documents[:-1].tolist()):
+        of_tokens = words.of_tokens[start : start + len(texts[i]) + 1] - first
+        firsts = np.searchsorted(of_tokens, np.arange(of_tokens[-1] + 2))  # the first token of each word, and the stop
+        corrections = np.diff(ends[i][firsts]) if word_ends else None
+        own = None if contexts is None else contexts[i]
+        entropies, ranks = (None, None) if own is None else (own.entropies[firsts[:-1]], own.ranks[firsts[:-1]])
+        figures.append(WordFigures(corrections, entropies, ranks))
+        start += len(texts[i]) + 1
+    return figures
+
+
+def _token_contexts(model: Model, block: Block, *, word_ends: bool = False) -> list[Contexts]:
+    """What a model expected before each token of the documents of a block."""
+    from chainrule.evaluation.surprisal import read_contexts
+    from chainrule.protocol import END
+    from chainrule.text.tokenization.tokenizer import documents_of
+    from chainrule.text.units import begins_word
+
+    borders = None
+    if word_ends:
+        borders = begins_word(model.tokenizer)
+        borders[END] = True
+        borders = None if borders.all() else borders
+    texts = documents_of(model.tokenizer.encode_block(block).ids)
+    return read_contexts(model.language_model, texts, borders=borders, entropy=True)

@@ -1,4 +1,4 @@
-"""The verb evaluate: perplexity and bits per byte, or accuracy; also of seq2seq models, captioners and word vectors."""
+"""The verb evaluate: perplexity, accuracy, test suites; also of seq2seq models, captioners and word vectors."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from cyclopts import CycloptsError, Parameter
 
 from chainrule.api.models.config import EvaluateOptions
 from chainrule.api.seq2seq.config import MeasureOptions
+from chainrule.api.texts.config import SurprisalOptions
 from chainrule.api.vectors.config import VectorsEvaluation
 from chainrule.cli.shared.models import labels_inputs, open_model
 from chainrule.cli.shared.options import (
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from chainrule.base.progress import Progress
     from chainrule.evaluation.minimal_pairs import Accuracy
     from chainrule.evaluation.pseudo_likelihood import Pseudo
+    from chainrule.evaluation.suites import ItemAccuracy
     from chainrule.text.parallel import Pairs
     from chainrule.text.tokenization.vocabulary import Markers
 
@@ -221,6 +223,12 @@ MinimalPairs = Annotated[
         negative=(),
     ),
 ]
+Suites = Annotated[
+    tuple[str, ...] | None,
+    Parameter(
+        name="--suite", help="SyntaxGym's test suites, JSON files as they are.", consume_multiple=True, negative=()
+    ),
+]
 _PSEUDO = {
     "original": "each token given all others",
     "word-l2r": "each token without the rest of its word",
@@ -241,6 +249,8 @@ def evaluate(
         ),
         Needs("minimal_pairs"),
     ] = None,
+    suites: Suites = None,
+    word_ends: Annotated[bool, flag(SurprisalOptions, "word_ends"), Needs("suites")] = True,
     strict: Strict = False,
     words: Flags[VectorsEvaluation] = NO_FLAGS,
     pairs: PairsOptions = NO_PAIRS,
@@ -265,6 +275,10 @@ def evaluate(
     win. Pairs of equal sentences are ties, and pairs that cannot be read are
     left out; both are reported.
 
+    With --suite, the surprisal of each region is in bits, and a prediction is
+    a formula of these. Accuracy is the share of items in which all predictions
+    hold; a tie is wrong, and ties are reported.
+
     A classifier is given labelled inputs in place of texts: its accuracy with
     the 95 % interval, precision, recall, F1 and calibration.
 
@@ -281,14 +295,30 @@ def evaluate(
     from chainrule.api.seq2seq.caption_model import captions_pictures
 
     if of_words := given_settings(words):
-        if texts or minimal_pairs is not None or pseudo is not None or strict or reading != DEFAULT_READING or not ends:
+        if (
+            texts
+            or minimal_pairs is not None
+            or suites is not None
+            or pseudo is not None
+            or strict
+            or reading != DEFAULT_READING
+            or not ends
+        ):
             raise CycloptsError(
                 msg="--similarity and --analogies measure word vectors; leave out texts and their options."
             )
         evaluate_vectors(model, of_words, json=json)
         return
     if pairs != NO_PAIRS or captions != NO_CAPTIONS:
-        if texts or minimal_pairs is not None or pseudo is not None or strict or reading != DEFAULT_READING or not ends:
+        if (
+            texts
+            or minimal_pairs is not None
+            or suites is not None
+            or pseudo is not None
+            or strict
+            or reading != DEFAULT_READING
+            or not ends
+        ):
             raise CycloptsError(
                 msg="--source and --target measure a seq2seq model, --pictures a captioner; leave out texts and "
                 "their options."
@@ -300,13 +330,22 @@ def evaluate(
         else:
             evaluate_pairs(model, pairs, json=json)
         return
-    if minimal_pairs is not None:
-        if not minimal_pairs:
-            raise CycloptsError(msg="--minimal-pairs takes files; standard input is /dev/stdin there.")
+    if minimal_pairs is not None or suites is not None:
+        name = "--suite" if minimal_pairs is None else "--minimal-pairs"
+        if minimal_pairs is not None and suites is not None:
+            raise CycloptsError(msg="--suite and --minimal-pairs are both given; choose one.")
+        if not (minimal_pairs or suites):
+            raise CycloptsError(msg=f"{name} takes files; standard input is /dev/stdin there.")
         if texts:
-            raise CycloptsError(msg="TEXTS and --minimal-pairs are both given; choose one.")
+            raise CycloptsError(msg=f"TEXTS and {name} are both given; choose one.")
         if reading != DEFAULT_READING:
-            raise CycloptsError(msg="The options that say how to read texts are for TEXTS, not for --minimal-pairs.")
+            raise CycloptsError(msg=f"The options that say how to read texts are for TEXTS, not for {name}.")
+    if suites is not None:
+        if not ends:
+            raise CycloptsError(msg="The end of a sentence is in no region; leave out --no-ends.")
+        _judge_suites(model, suites, tokenizer, markers, word_ends=word_ends, strict=strict, json=json)
+        return
+    if minimal_pairs is not None:
         _judge_pairs(model, minimal_pairs, pseudo, tokenizer, markers, ends=ends, strict=strict, json=json)
         return
     if captions_pictures(model):
@@ -325,7 +364,7 @@ def evaluate(
     if label_field != "label":
         raise CycloptsError(msg="--label-field is for classifiers.")
     if strict:
-        raise CycloptsError(msg="--strict is for --minimal-pairs and for classifiers.")
+        raise CycloptsError(msg="--strict is for --minimal-pairs, --suite and classifiers.")
     source = text_for([model], reading, *texts)
     with progress_bar() as progress:
         measured = open_model(model, tokenizer, markers, progress, kind=CausalModel)
@@ -379,6 +418,41 @@ def _judge_pairs(
     print(text_table(header, shown))
 
 
-def _accuracy(accuracy: Accuracy) -> tuple[str, str]:
+def _judge_suites(
+    model: Path,
+    files: tuple[str, ...],
+    tokenizer: str | None,
+    markers: Markers | None,
+    *,
+    word_ends: bool,
+    strict: bool,
+    json: bool,
+) -> None:
+    """Prints the accuracy on suites, on each of several predictions, and the mean over several suites."""
+    from chainrule.api.models.language_models import CausalModel
+    from chainrule.base.tables import text_table
+
+    with progress_bar() as progress:
+        judge = open_model(model, tokenizer, markers, progress, kind=CausalModel)
+        with bad_records(strict=strict) as on_bad:
+            rows = judge.judge_suites(
+                files, progress, word_ends=word_ends, strict=strict, warn=lambda message: on_bad(TextError(message))
+            )
+    if json:
+        print_json([row.as_json() for row in rows])
+        return
+    shown = []
+    for row in rows:
+        parts = row.predictions if len(row.predictions) > 1 else ()
+        for name, own in ((row.name, row.all), *((f"  {formula}", accuracy) for formula, accuracy in parts)):
+            shown.append([name, f"{own.items:,}", *_accuracy(own), f"{own.ties:,}"])
+    if len(rows) > 1:
+        items, ties = sum(row.all.items for row in rows), sum(row.all.ties for row in rows)
+        mean = sum(row.all.share for row in rows) / len(rows)
+        shown.append([f"mean of {len(rows)} suites", f"{items:,}", f"{mean:.1%}", "", f"{ties:,}"])
+    print(text_table(["suite", "items", "accuracy", "95 %", "ties"], shown))
+
+
+def _accuracy(accuracy: Accuracy | ItemAccuracy) -> tuple[str, str]:
     low, high = accuracy.interval
     return f"{accuracy.share:.1%}", f"{100 * low:.1f}-{100 * high:.1f}"

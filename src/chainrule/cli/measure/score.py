@@ -19,6 +19,7 @@ from chainrule.cli.shared.options import (
     ModelMarkerRule,
     ModelPath,
     ModelTokenizerName,
+    Needs,
     Overwrite,
     TextFile,
     given_settings,
@@ -62,6 +63,15 @@ def score(
         Path | None,
         Parameter(name=("--output", "-o"), help="Write a table instead: .csv, .tsv, .jsonl or .parquet."),
     ] = None,
+    also: Annotated[
+        tuple[Path, ...],
+        Parameter(
+            negative=(),
+            consume_multiple=True,
+            help="Further models; each has columns that end in the name of its folder.",
+        ),
+        Needs("output"),
+    ] = (),
     table: Flags[SurprisalOptions] = NO_FLAGS,
     tokenizer: ModelTokenizerName = None,
     markers: ModelMarkerRule = None,
@@ -86,9 +96,11 @@ def score(
     white space belongs to the next word. JSON keeps the fields of records.
 
     --output writes a table with a header, for pandas and R: the fields of
-    records; sentence and position, from 1; the word; surprisal_bits, of a word
-    with its end, and uncorrected_bits, the sum of its tokens; known; start and
-    stop. Without --words or the like, a row is a text.
+    records; sentence and position, from 1; the word and its length;
+    surprisal_bits, of a word with its end, and uncorrected_bits, the sum of its
+    tokens; known; start and stop. Without --words or the like, a row is a text.
+    For studies of reading, --also adds models, --entropy, --frequencies and
+    --previous columns. `chainrule reading` reads such texts itself.
     """
     from chainrule.api.models.scoring_model import ScoringModel
     from chainrule.text.corpus.corpus import Corpus
@@ -101,9 +113,9 @@ def score(
         raise CycloptsError(msg="--running scores whole texts, on lines; leave it out, or --output and the unit.")
     if output is not None and json:
         raise CycloptsError(msg="Give either --output or --json; a name that ends in .jsonl gives JSON lines.")
-    source = text_for([model], reading, text)
+    source = text_for([model, *also], reading, text)
     if output is not None:
-        _write_table(model, source, output, by, settings, tokenizer, markers, overwrite=overwrite)
+        _write_table((model, *also), source, output, by, settings, tokenizer, markers, overwrite=overwrite)
         note_repairs(source)
         return
     with progress_bar() as progress:
@@ -131,8 +143,14 @@ def _units(**asked: bool) -> By | None:
     return cast("By", names[0]) if names else None
 
 
+def names_of(paths: tuple[Path, ...]) -> list[str]:
+    """A name for each model: that of its folder or file, or where two have the same, the path."""
+    names = [path.resolve().name for path in paths]
+    return [str(path) if names.count(name) > 1 else name for path, name in zip(paths, names, strict=True)]
+
+
 def _write_table(
-    path: Path,
+    paths: tuple[Path, ...],
     source: Corpus | Treebank,
     output: Path,
     by: By | None,
@@ -149,8 +167,12 @@ def _write_table(
     check_table_format(output)
     check_text_target(output, source, overwrite=overwrite)
     with progress_bar() as progress:
-        model = open_model(path, tokenizer, markers, progress, kind=ScoringModel)
-        surprisal(source, model, by=by or "texts", progress=progress, **settings).save(output, overwrite=overwrite)
+        names = names_of(paths)
+        models = {
+            name: open_model(path, tokenizer, markers, progress, kind=ScoringModel)
+            for name, path in zip(names, paths, strict=True)
+        }
+        surprisal(source, models, by=by or "texts", progress=progress, **settings).save(output, overwrite=overwrite)
 
 
 def _print_units(model: Model, block: Block, by: By, block_progress: BlockProgress, field: str, *, json: bool) -> None:

@@ -1,0 +1,440 @@
+"""Models as theories of reading: how much better surprisal predicts reading times than length and frequency alone."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from chainrule.api.models.language_models import CausalModel
+from chainrule.api.models.model import Model, check_kind, check_model
+from chainrule.api.progress_line import showing
+from chainrule.api.texts.config import SurprisalOptions
+from chainrule.api.texts.frequencies import WordFrequencies
+from chainrule.api.texts.surprisal import words_of_texts
+from chainrule.base.json import finite_figures
+from chainrule.base.options import takes
+from chainrule.base.tables import text_table
+from chainrule.comparison.config import ReadingTimesOptions
+from chainrule.drawing.plots import Axis, Line, line_plot
+from chainrule.errors import SettingError, TextError
+from chainrule.evaluation.reading import (
+    LAGS,
+    Fit,
+    fold_numbers,
+    held_out_log_probs,
+    lag_profile,
+    least_squares,
+    mean_by_group,
+    seems_shifted,
+    slope,
+)
+from chainrule.text.corpus.writing import table_file
+from chainrule.text.tables import read_table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtyping import Bool, Float64, Int64
+    from matplotlib.figure import Figure
+    from numpy import ndarray
+
+    from chainrule.base.progress import Progress
+    from chainrule.evaluation.resampling import Estimate
+    from chainrule.text.tables import Record
+
+    AnyPath = str | os.PathLike[str]
+
+
+class Power(NamedTuple):
+    """What a model's surprisals add to the baseline.
+
+    gain: the mean rise of ln of the density of a held-out time, in nats a word. slope: of the word's own surprisal, in
+    ms a bit (with log, ln ms a bit). fit: on all words. behind: how much more the best model gains, if another is.
+    bits_per_byte: of the text; None where the surprisals are a column.
+    """
+
+    name: str
+    bits_per_byte: float | None
+    gain: Estimate
+    slope: Estimate
+    fit: Fit
+    behind: Estimate | None
+
+    def as_json(self) -> dict[str, Any]:
+        record: dict[str, Any] = {"model": self.name, "bits_per_byte": self.bits_per_byte}
+        for name, own in (("gain", self.gain), ("slope", self.slope), ("behind_the_best", self.behind)):
+            record[name] = None if own is None else own.value
+            record[f"{name}_low"], record[f"{name}_high"] = (None, None) if own is None else own.interval
+        return {**record, "r_squared": self.fit.r_squared, "log_likelihood": self.fit.log_likelihood}
+
+
+@dataclass(frozen=True)
+class ReadingTimes:
+    """The power of each model, the lag profile of the data, and the design matrix.
+
+    baseline: the regression without surprisals. profiles: correlations of times with a figure of the words at `LAGS`,
+    by the figure's name. counts: how many times there were, joined, used and left out, by reason. rows: the design
+    matrix, with keys and times.
+    """
+
+    powers: Sequence[Power]
+    baseline: Fit
+    profiles: Mapping[str, Sequence[float]]
+    counts: Mapping[str, int]
+    rows: Sequence[Mapping[str, Any]] = field(repr=False)
+    shift: int
+    log: bool
+
+    @property
+    def warning(self) -> str | None:
+        """What speaks for times that stand beside the wrong word; None if nothing does."""
+        early = [name for name, profile in self.profiles.items() if seems_shifted(profile)]
+        if not early:
+            return None
+        profile = self.profiles[early[0]]
+        return (
+            f"times go with the {early[0]} of the next word (z+1: {profile[LAGS.index(1)]:.2f}) more than with that of "
+            f"the previous one (z-1: {profile[LAGS.index(-1)]:.2f}), so they may stand one word early; try a shift of "
+            f"{self.shift + 1}"
+        )
+
+    def __str__(self) -> str:
+        unit = "ln ms/bit" if self.log else "ms/bit"
+        digits = 4 if self.log else 2
+        header = ["model", "bits/byte", "gain, 1e-3 nats/word", "95 %", "behind the best", "95 %", unit, "95 %", "R2"]
+        rows = [["baseline", *[""] * 7, f"{self.baseline.r_squared:.3f}"]]
+        for power in self.powers:
+            gain, behind = (
+                ("", "") if own is None else (f"{1000 * own.value:.1f}", _bounds(own, 1000, 1))
+                for own in (power.gain, power.behind)
+            )
+            size = "" if power.bits_per_byte is None else f"{power.bits_per_byte:.3f}"
+            own_slope = f"{power.slope.value:.{digits}f}", _bounds(power.slope, 1, digits)
+            rows.append([power.name, size, *gain, *behind, *own_slope, f"{power.fit.r_squared:.3f}"])
+        names = [f"z{lag:+d}" if lag else "z" for lag in LAGS]
+        profiles = [[name, *(f"{value:.2f}" for value in own)] for name, own in self.profiles.items()]
+        counted = ", ".join(f"{count:,} {name}" for name, count in self.counts.items())
+        shifted = f"; times shifted by {self.shift}" if self.shift else ""
+        profile = text_table(["correlation of times with", *names], profiles)
+        return f"{counted}{shifted}\n\n{text_table(header, rows)}\n\n{profile}"
+
+    def as_json(self) -> dict[str, Any]:
+        record: dict[str, Any] = finite_figures(
+            {
+                "shift": self.shift,
+                "log": self.log,
+                "counts": dict(self.counts),
+                "baseline_r_squared": self.baseline.r_squared,
+                "baseline_log_likelihood": self.baseline.log_likelihood,
+                "models": [power.as_json() for power in self.powers],
+                "lags": list(LAGS),
+                "profiles": {name: list(profile) for name, profile in self.profiles.items()},
+                "warning": self.warning,
+            }
+        )
+        return record
+
+    def save(self, path: AnyPath) -> None:
+        """Writes the design matrix as a table: .csv, .tsv, .jsonl or .parquet. Raises OutputError."""
+        with table_file(Path(path)) as write:
+            for row in self.rows:
+                write(row)
+
+    def plot(self) -> Figure:
+        """The gain of each model against its bits per byte: a point each. Raises SettingError without matplotlib."""
+        lines = [
+            Line(label=power.name, x=[power.bits_per_byte], y=[1000 * power.gain.value])
+            for power in self.powers
+            if power.bits_per_byte is not None
+        ]
+        x, y = Axis(label="bits per byte"), Axis(label="gain in log-likelihood, 1e-3 nats a word")
+        return line_plot("Better models, better predictions of reading times?", lines, x, y)
+
+
+def _bounds(estimate: Estimate, scale: float, digits: int) -> str:
+    low, high = (f"{scale * bound:.{digits}f}" for bound in estimate.interval)
+    return f"{low} to {high}"
+
+
+@takes(ReadingTimesOptions)
+def reading_times(
+    times: AnyPath, text: AnyPath, models: Model | Mapping[str, Model], options: ReadingTimesOptions
+) -> ReadingTimes:
+    """How well the surprisals of models predict reading times, beyond the length, frequency and place of words.
+
+    times: a table with a time for each word (CSV, TSV or JSON lines); it may be in any order. text: a table of all
+    words in the order of reading, one a row, with the same key. models: by name.
+
+    The baseline has length, ln frequency, their product and position; and but for position, the same of the previous
+    words. To these, surprisals of the same words are added. Words without one of these are left out for all models
+    alike, and counted. Raises TextError with file and row; SettingError.
+
+    good:  reading_times("rts.tsv", "words.tsv", {"5-gram": lm}, frequencies="counts.txt", time="meanItemRT", shift=1)
+    """
+    by_name = dict(models) if isinstance(models, Mapping) else {"model": models}
+    for model in by_name.values():
+        check_model(model)
+        check_kind(model, CausalModel)
+    if options.frequencies is None:
+        raise SettingError("frequencies are missing: give a file of counts (word, tab, count) or a unigram model")
+    if not by_name and not options.surprisals:
+        raise SettingError("there is no model; give at least one, or columns of surprisals")
+    if twice := next((name for name in options.surprisals if name in by_name), None):
+        raise SettingError(f"a model and a column of surprisals are both called {twice!r}; rename one")
+    with showing(options.progress) as progress:
+        return _measured(_read(times, text, options), by_name, options, progress)
+
+
+@dataclass(frozen=True)
+class _Words:
+    """The words of a text, in order. times: NaN where there is none. groups: those that are held out together."""
+
+    words: list[str]
+    keys: list[dict[str, str]]
+    stories: Int64[ndarray, " words"]
+    groups: Int64[ndarray, " words"]
+    times: Float64[ndarray, " words"]
+    columns: dict[str, Float64[ndarray, " words"]]  # the surprisals of the table
+    counts: dict[str, int]
+
+
+def _read(times: AnyPath, text: AnyPath, options: ReadingTimesOptions) -> _Words:
+    """Joins the tables. Raises TextError with file and row."""
+    own, other = read_table(text, [options.word]), read_table(times, [options.time])
+    shared = [name for name in own[0].fields if name in other[0].fields and name not in (options.word, options.time)]
+    key = list(options.key) or shared
+    if not key:
+        raise TextError(
+            f"{os.fspath(times)}: has no column in common with {os.fspath(text)} that says which word a time belongs "
+            f"to; it has {', '.join(other[0].fields)}"
+        )
+    named = [
+        *key,
+        *options.surprisals,
+        *([options.by] if options.by else []),
+        *([options.story] if options.story else []),
+    ]
+    for name in named:
+        if name not in own[0].fields:
+            raise TextError(f"{os.fspath(text)}: has no column {name!r}; it has {', '.join(own[0].fields)}")
+    place: dict[tuple[str, ...], int] = {}
+    for i, record in enumerate(own):
+        entry = _key(record, key)
+        if entry in place:
+            raise TextError(
+                f"{record.location}: the key {_shown(key, entry)} is there twice; see {own[place[entry]].location}"
+            )
+        place[entry] = i
+        if not record.fields[options.word].split() or len(record.fields[options.word].split()) > 1:
+            raise TextError(f"{record.location}: the word is {record.fields[options.word]!r}; expected one word")
+    story = options.story or min(key, key=lambda name: len({record.fields[name] for record in own}))
+    stories = _numbers([record.fields[story] for record in own])
+    if (np.diff(stories) < 0).any():
+        raise TextError(
+            f"{os.fspath(text)}: words of one {story} do not stand together; sort it in the order of reading"
+        )
+    groups = [(record.fields[story], record.fields[options.by or story]) for record in own]
+    found, used = np.full(len(own), math.nan), set()
+    fallen = 0
+    for record in other:
+        entry = _key(record, key)
+        if entry not in place:
+            raise TextError(f"{record.location}: the text has no word with the key {_shown(key, entry)}")
+        if entry in used:
+            raise TextError(f"{record.location}: the key {_shown(key, entry)} is there twice")
+        used.add(entry)
+        i = place[entry]
+        word = record.fields.get(options.word)
+        if word is not None and word != own[i].fields[options.word]:
+            raise TextError(
+                f"{record.location}: the word with the key {_shown(key, entry)} is {word!r}, and in {own[i].location} "
+                f"{own[i].fields[options.word]!r}; the two files do not belong together, or a key is wrong"
+            )
+        time = _number(record, options.time)
+        if options.log and time <= 0:
+            raise TextError(f"{record.location}: {options.time} is {time:g}, which has no logarithm")
+        target = i + options.shift
+        if not 0 <= target < len(own) or stories[target] != stories[i]:
+            fallen += 1
+        else:
+            found[target] = math.log(time) if options.log else time
+    counts = {"times": len(other), f"joined by {' and '.join(key)}": len(other)}
+    if fallen:
+        counts["shifted out of their story"] = fallen
+    return _Words(
+        [record.fields[options.word] for record in own],
+        [{name: record.fields[name] for name in key} for record in own],
+        stories,
+        _numbers(groups),
+        found,
+        {name: np.array([_number(record, name, empty=True) for record in own]) for name in options.surprisals},
+        counts,
+    )
+
+
+def _key(record: Record, key: Sequence[str]) -> tuple[str, ...]:
+    """Raises TextError."""
+    missing = next((name for name in key if name not in record.fields), None)
+    if missing is not None:
+        raise TextError(f"{record.location}: has no field {missing!r}; there are {', '.join(record.fields)}")
+    return tuple(record.fields[name] for name in key)
+
+
+def _shown(key: Sequence[str], entry: tuple[str, ...]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in zip(key, entry, strict=True))
+
+
+def _number(record: Record, name: str, *, empty: bool = False) -> float:
+    """Raises TextError. empty: whether nothing, or NA, is NaN."""
+    value = record.fields[name]
+    if empty and value in ("", "NA"):
+        return math.nan
+    try:
+        number = float(value)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise TextError(f"{record.location}: {name} is {value!r}; expected a number")
+    return number
+
+
+def _numbers(values: Sequence[Any]) -> Int64[ndarray, " n"]:
+    """A number for each value, by order of appearance."""
+    numbers: dict[Any, int] = {}
+    return np.array([numbers.setdefault(value, len(numbers)) for value in values], np.int64)
+
+
+def _measured(
+    read: _Words, models: Mapping[str, Model], options: ReadingTimesOptions, progress: Progress
+) -> ReadingTimes:
+    assert options.frequencies is not None
+    frequencies = WordFrequencies(options.frequencies).log_frequencies(read.words)
+    figures = {
+        "length": np.array([float(len(word)) for word in read.words]),
+        "log_frequency": np.array([math.nan if value is None else value for value in frequencies]),
+    }
+    surprisals, sizes = dict(read.columns), dict[str, float]()
+    for done, (name, model) in enumerate(models.items()):
+        progress("scoring", done, len(models))
+        surprisals[name], sizes[name] = _surprisals(model, name, read, word_ends=options.word_ends)
+    starts = np.flatnonzero(np.diff(read.stories, prepend=-1))
+    position = np.arange(len(read.words)) - starts[read.stories] + 1.0
+    kept, counts = _complete(read, figures, surprisals, position, options)
+    rows = np.flatnonzero(kept)
+    base, names = _design(figures, rows, options.previous, position)
+    times, groups = read.times[rows], read.groups[rows]
+    folds = fold_numbers(groups, options.folds)
+    baseline = held_out_log_probs(base, times, folds)
+    columns: dict[str, ndarray] = {}
+    gains: dict[str, ndarray] = {}
+    designs: dict[str, ndarray] = {}
+    for done, (name, values) in enumerate(surprisals.items()):
+        progress("fitting", done, len(surprisals))
+        own = np.column_stack([values[rows - k] for k in range(options.previous + 1)])
+        columns |= {f"{name}_surprisal" + f"_prev{k}" * (k > 0): own[:, k] for k in range(options.previous + 1)}
+        designs[name] = np.column_stack([base, own])
+        gains[name] = held_out_log_probs(designs[name], times, folds) - baseline
+    best = max(gains, key=lambda name: float(gains[name].mean()))
+    powers = [
+        Power(
+            name,
+            sizes.get(name),
+            mean_by_group(gains[name], groups),
+            slope(design, times, base.shape[1], groups),
+            least_squares(design, times),
+            None if name == best else mean_by_group(gains[best] - gains[name], groups),
+        )
+        for name, design in designs.items()
+    ]
+    profiles = {"length": lag_profile(read.times, figures["length"], read.stories)}
+    for name, values in surprisals.items():
+        profiles[f"surprisal ({name})"] = lag_profile(read.times, values, read.stories)
+    time = f"log_{options.time}" if options.log else options.time
+    table = [
+        {**read.keys[i], options.word: read.words[i], time: times[row], "group": int(groups[row]), **values}
+        for row, (i, values) in enumerate(
+            zip(rows.tolist(), _as_rows({**dict(zip(names[1:], base.T[1:], strict=True)), **columns}), strict=True)
+        )
+    ]
+    return ReadingTimes(powers, least_squares(base, times), profiles, counts, table, options.shift, options.log)
+
+
+def _as_rows(columns: Mapping[str, Float64[ndarray, " n"]]) -> list[dict[str, float]]:
+    return [dict(zip(columns, row, strict=True)) for row in np.column_stack([*columns.values()]).tolist()]
+
+
+def _surprisals(model: Model, name: str, read: _Words, *, word_ends: bool) -> tuple[Float64[ndarray, " words"], float]:
+    """The surprisal of each word in bits, given its story so far; and bits per byte. Raises TextError."""
+    number = int(read.stories[-1]) + 1
+    texts = [[read.words[i] for i in np.flatnonzero(read.stories == story)] for story in range(number)]
+    joined = [" ".join(words) for words in texts]
+    values: list[float] = []
+    total = 0.0
+    for words, rows in zip(
+        texts, words_of_texts(model, joined, SurprisalOptions(word_ends=word_ends, ends=True)), strict=True
+    ):
+        if len(rows) - 1 != len(words):
+            raise TextError(
+                f"the tokenizer of {name} writes the {len(words)} words of a story as {len(rows) - 1}: "
+                f"{_first_difference(words, [row['word'] for row in rows])}; it cannot be joined with the times"
+            )
+        column = "surprisal_bits" if word_ends else "uncorrected_bits"
+        values += [row[column] for row in rows[:-1]]
+        total += math.fsum(row["uncorrected_bits"] for row in rows)
+    return np.array(values), total / sum(len(text.encode()) + 1 for text in joined)
+
+
+def _first_difference(words: Sequence[str], others: Sequence[str]) -> str:
+    pairs = zip(words, others, strict=False)
+    return next((f"{word!r} as {other!r}" for word, other in pairs if word != other), "the last one is another")
+
+
+def _complete(
+    read: _Words,
+    figures: Mapping[str, Float64[ndarray, " words"]],
+    surprisals: Mapping[str, Float64[ndarray, " words"]],
+    position: Float64[ndarray, " words"],
+    options: ReadingTimesOptions,
+) -> tuple[Bool[ndarray, " words"], dict[str, int]]:
+    """Which words have a time and all predictors, and how many are left out for which reason. Raises TextError."""
+    counts, kept = dict(read.counts), np.isfinite(read.times)
+    k = options.previous
+
+    def drop(bad: Bool[ndarray, " words"], reason: str) -> None:
+        nonlocal kept
+        if number := int(np.count_nonzero(kept & bad)):
+            counts[f"left out ({reason})"] = number
+        kept &= ~bad
+
+    drop(position <= k, f"fewer than {k} words before")
+    everything = {"no frequency": [figures["log_frequency"]], "no surprisal": list(surprisals.values())}
+    for reason, columns in everything.items():
+        bad = np.asarray(~np.isfinite(np.array(columns)).all(axis=0))
+        near = np.asarray(np.array([np.roll(bad, lag) for lag in range(k + 1)]).any(axis=0))
+        drop(near, f"{reason}, or of a word before")
+    if not kept.any():
+        raise TextError(f"no word is left: {', '.join(f'{count:,} {name}' for name, count in counts.items())}")
+    counts["used"] = int(np.count_nonzero(kept))
+    return kept, counts
+
+
+def _design(
+    figures: Mapping[str, Float64[ndarray, " words"]],
+    rows: Int64[ndarray, " n"],
+    previous: int,
+    position: Float64[ndarray, " words"],
+) -> tuple[Float64[ndarray, "n p"], list[str]]:
+    """The baseline: intercept, position, and length, ln frequency and their product of the word and of those before."""
+    columns, names = [np.ones(rows.size), position[rows]], ["intercept", "position"]
+    for k in range(previous + 1):
+        suffix = f"_prev{k}" if k else ""
+        length, frequency = figures["length"][rows - k], figures["log_frequency"][rows - k]
+        columns += [length, frequency, length * frequency]
+        names += [f"length{suffix}", f"log_frequency{suffix}", f"length_x_log_frequency{suffix}"]
+    return np.column_stack(columns), names

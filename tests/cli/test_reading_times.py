@@ -1,0 +1,202 @@
+"""chainrule reading: made times, whose figures are worked out again from the design matrix; joins, shifts, refusals."""
+
+from __future__ import annotations
+
+import csv
+import json
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import chainrule as library
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+STORIES, LENGTH = 6, 120
+COUNTS = "ka\t300\nvi\t200\nnin\t100\nporo\t40\nmalita\t9\nsu\t150\n"
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder: a text of six stories, counts, two models, and times that follow the surprisals of the first."""
+    folder = tmp_path_factory.mktemp("study")
+    rng = np.random.default_rng(5)
+    names = [line.split("\t")[0] for line in COUNTS.splitlines()]
+    shares = np.array([0.3, 0.25, 0.15, 0.1, 0.05, 0.15])
+    stories = [rng.choice(names, LENGTH, p=shares).tolist() for _ in range(STORIES)]
+    training = [" ".join(rng.choice(names, 20, p=shares).tolist()) for _ in range(60)]
+    lm = library.train(library.Lines(training), library.NGramConfig(order=2))
+    lm.save(folder / "lm")
+    library.train(library.Lines(training), library.NGramConfig(order=1)).save(folder / "unigram")
+    (folder / "counts.txt").write_text(COUNTS)
+    rows = library.surprisal(library.Lines([" ".join(story) for story in stories]), lm).to_records()
+    text, times = ["word\tzone\titem"], []
+    for row in rows:
+        text.append(f"{row['word']}\t{row['position']}\t{row['sentence']}")
+        before = rows[rows.index(row) - 1]["surprisal_bits"] if row["position"] > 1 else 2.0
+        time = 250 + 6 * row["surprisal_bits"] + 3 * before + 2 * row["length"] + rng.normal(0, 8)
+        times.append((row["word"], row["position"], row["sentence"], round(time, 3)))
+    (folder / "text.tsv").write_text("\n".join(text) + "\n")
+    write_times(folder / "times.tsv", [times[i] for i in rng.permutation(len(times))])
+    early = [(*one[:3], after[3]) for one, after in pairwise(times) if one[2] == after[2]]
+    ends = [(*one[:3], 900.0) for one in times if one[1] == LENGTH]  # no word's time
+    write_times(folder / "early.tsv", early + ends)
+    return folder
+
+
+def write_times(path: Path, rows: list[Any]) -> None:
+    path.write_text("word\tzone\titem\tRT\n" + "".join("\t".join(map(str, row)) + "\n" for row in rows))
+
+
+def say(study: Path, times: str = "times.tsv", *more: object) -> list[object]:
+    models = (study / "lm", study / "unigram")
+    base = ["reading", study / times, *models, "--text", study / "text.tsv", "--time", "RT", "--frequencies"]
+    return [*base, study / "counts.txt", *more]
+
+
+def test_the_figures_are_those_of_the_design_matrix(chainrule, study: Path, tmp_path: Path) -> None:
+    result = chainrule(*say(study, "times.tsv", "--json", "--folds", 3, "-o", tmp_path / "design.csv", "--previous", 1))
+    assert (result.status, result.err) == (0, "")
+    record = result.json
+    with (tmp_path / "design.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert record["counts"] == {
+        "times": 720,
+        "joined by zone and item": 720,
+        "left out (fewer than 1 words before)": STORIES,
+        "used": 714,
+    }
+    times = np.array([float(row["RT"]) for row in rows])
+    base = ["position", "length", "log_frequency", "length_x_log_frequency"]
+    base += ["length_prev1", "log_frequency_prev1", "length_x_log_frequency_prev1"]
+    by_name = {
+        "lm": ["lm_surprisal", "lm_surprisal_prev1"],
+        "unigram": ["unigram_surprisal", "unigram_surprisal_prev1"],
+    }
+    fold = np.array([(int(row["item"]) - 1) % 3 for row in rows])
+
+    def log_density(names: list[str]) -> tuple[np.ndarray, float]:
+        """By the normal equations, fold by fold; and the coefficient of surprisal on all words."""
+        design = np.array([[1.0, *(float(row[name]) for name in names)] for row in rows])
+        out = np.empty(len(rows))
+        for held in range(3):
+            train, test = fold != held, fold == held
+            weights = np.linalg.pinv(design[train]) @ times[train]
+            variance = np.mean((times[train] - design[train] @ weights) ** 2)
+            errors = times[test] - design[test] @ weights
+            out[test] = -0.5 * np.log(2 * np.pi * variance) - errors**2 / (2 * variance)
+        return out, (np.linalg.pinv(design) @ times)[len(base) + 1] if len(names) > len(base) else 0.0
+
+    baseline, _ = log_density(base)
+    gains = {}
+    for model in record["models"]:
+        own, coefficient = log_density([*base, *by_name[model["model"]]])
+        gains[model["model"]] = own - baseline
+        assert model["gain"] == pytest.approx(gains[model["model"]].mean(), abs=1e-9)
+        assert model["gain_low"] < model["gain"] < model["gain_high"]
+        assert model["slope"] == pytest.approx(coefficient, rel=1e-7)
+    lm, unigram = record["models"]
+    assert lm["gain"] > max(0, unigram["gain"])
+    assert lm["slope_low"] < 6 < lm["slope_high"]
+    assert lm["behind_the_best"] is None
+    assert unigram["behind_the_best"] == pytest.approx((gains["lm"] - gains["unigram"]).mean(), abs=1e-9)
+    text = [
+        " ".join(
+            row["word"] for row in csv.DictReader((study / "text.tsv").open(), delimiter="\t") if row["item"] == item
+        )
+        for item in "123456"
+    ]
+    measured = library.load(study / "lm").evaluate(library.Lines(text))
+    assert lm["bits_per_byte"] == pytest.approx(measured.bits_per_byte, rel=1e-6)
+
+
+def test_a_shift_is_noticed_and_mended(chainrule, study: Path) -> None:
+    right = chainrule(*say(study, "times.tsv", "--json"))
+    assert right.err == ""
+    early = chainrule(*say(study, "early.tsv", "--json"))
+    assert "so they may stand one word early; try a shift of 1" in early.err
+    mended = chainrule(*say(study, "early.tsv", "--json", "--shift", "1"))
+    assert mended.err == ""
+    assert mended.json["shift"] == 1
+    assert mended.json["counts"]["shifted out of their story"] == STORIES
+    assert mended.json["models"] == right.json["models"]  # the first two words are left out in both
+    assert mended.json["models"][0]["gain"] > early.json["models"][0]["gain"]
+
+
+def test_the_table_shows_counts_powers_and_lags(chainrule, study: Path) -> None:
+    lines = chainrule(*say(study, "early.tsv", "--shift", "1", "--log")).out.splitlines()
+    assert lines[0].startswith("720 times, 720 joined by zone and item, 6 shifted out of their story")
+    assert lines[0].endswith("702 used; times shifted by 1") or "used; times shifted by 1" in lines[0]
+    assert [line.split()[0] for line in lines[2:6]] == ["model", "baseline", "lm", "unigram"]
+    assert "ln ms/bit" in lines[2]
+    assert lines[-4].split() == ["correlation", "of", "times", "with", "z+2", "z+1", "z", "z-1", "z-2"]
+
+
+def test_surprisals_of_others_stand_beside_models(chainrule, study: Path, tmp_path: Path) -> None:
+    lm = library.load(study / "lm")
+    with (study / "text.tsv").open() as file:
+        rows = list(csv.DictReader(file, delimiter="\t"))
+    stories = [" ".join(row["word"] for row in rows if row["item"] == str(i)) for i in range(1, STORIES + 1)]
+    bits = [row["surprisal_bits"] for row in library.surprisal(library.Lines(stories), lm)]
+    table = [{**row, "theirs": value} for row, value in zip(rows, bits, strict=True)]
+    (tmp_path / "text.jsonl").write_text("".join(json.dumps(row) + "\n" for row in table))
+    options: dict[str, Any] = {"time": "RT", "frequencies": study / "counts.txt", "surprisals": ["theirs"]}
+    measured = library.reading_times(study / "times.tsv", tmp_path / "text.jsonl", {"lm": lm}, **options)
+    theirs, own = measured.powers
+    assert (theirs.gain, theirs.slope, theirs.bits_per_byte) == (own.gain, own.slope, None)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([("ka", 999, 1, 300)], "times.tsv, line 2: the text has no word with the key zone 999, item 1"),
+        ([("word", 1, 1, 300)], "times.tsv, line 2: the word with the key zone 1, item 1 is 'word', and in"),
+        ([(None, 1, 1, 300), (None, 1, 1, 300)], "times.tsv, line 3: the key zone 1, item 1 is there twice"),
+        ([(None, 1, 1, "slow")], "times.tsv, line 2: RT is 'slow'; expected a number"),
+        ([(None, 1, 1, "nan")], "times.tsv, line 2: RT is 'nan'; expected a number"),
+        ([(None, 1, 1, 300)], "no word is left: 1 times, 1 joined by zone and item, 1 left out (fewer than 2 words"),
+    ],
+)
+def test_bad_times_are_told_with_their_row(rows: list[Any], message: str, refused, study: Path, tmp_path: Path) -> None:
+    first = (study / "text.tsv").read_text().splitlines()[1].split("\t")[0]
+    write_times(tmp_path / "times.tsv", [(first if row[0] is None else row[0], *row[1:]) for row in rows])
+    command = say(study)
+    assert message in refused(1, [command[0], tmp_path / "times.tsv", *command[2:]])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("word\tzone\titem\nka\t1\t1\nvi\t1\t1\n", "line 3: the key zone 1, item 1 is there twice; see"),
+        ("word\tzone\titem\nka vi\t1\t1\n", "line 2: the word is 'ka vi'; expected one word"),
+        ("word\tzone\titem\nka\t1\t1\nvi\t1\t2\nvi\t2\t1\nka\t3\t1\n", "words of one item do not stand together"),
+        ("word\tplace\nka\t1\n", "has no column in common with"),
+    ],
+)
+def test_a_bad_text_is_told(text: str, message: str, refused, study: Path, tmp_path: Path) -> None:
+    (tmp_path / "text.tsv").write_text(text)
+    command = [study / "lm" if part == study / "lm" else part for part in say(study)]
+    command[command.index(study / "text.tsv")] = tmp_path / "text.tsv"
+    assert message in refused(1, command)
+
+
+def test_options_that_do_not_fit_are_refused(refused, study: Path, tmp_path: Path) -> None:
+    bare = ["reading", study / "times.tsv", "--text", study / "text.tsv"]
+    assert "--frequencies is missing" in refused(2, [*bare, study / "lm"])
+    assert "MODELS are missing" in refused(2, [*bare, "--frequencies", study / "counts.txt"])
+    assert "has no column 'sentence'; it has word, zone, item" in refused(
+        1, say(study, "times.tsv", "--by", "sentence")
+    )
+    (tmp_path / "d.csv").write_text("mine")
+    assert "--overwrite" in refused(1, say(study, "times.tsv", "-o", tmp_path / "d.csv"))
+
+
+def test_the_plot_has_a_point_for_each_model(chainrule, study: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    assert chainrule(*say(study, "times.tsv", "--plot", tmp_path / "power.svg")).status == 0
+    drawn = (tmp_path / "power.svg").read_text()
+    assert "unigram" in drawn
+    assert "bits per byte" in drawn
