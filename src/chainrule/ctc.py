@@ -31,19 +31,21 @@ from chainrule.speech.alphabet import BPE_TOKEN, UNK_BPE_TOKEN, UNK_TOKEN, Alpha
 from chainrule.speech.beams import START as EMPTY_START_BEAM
 from chainrule.speech.beams import Beam, LMBeam, OutputBeam
 from chainrule.speech.config import DEFAULTS
-from chainrule.speech.language_model import AbstractLMState, ShallowFusion
+from chainrule.speech.language_model import AbstractLMState
 from chainrule.speech.logits import as_log_probs, check_outputs, kind_of
-from chainrule.speech.search import NO_WORDS, Hotwords, Labels, Limits, Search, Words, output_beam
+from chainrule.speech.search import Labels, Limits, Search, output_beam
 from chainrule.speech.word_models import (
     ATTRS,
     UNIGRAMS,
     AbstractLanguageModel,
+    FusedLanguageModel,
     HotwordScorer,
     KenlmState,
     MultiLanguageModel,
     MultiLanguageModelState,
     WeightedLanguageModel,
 )
+from chainrule.speech.words import NO_WORDS, Hotwords, Words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -191,52 +193,6 @@ class LanguageModel(WeightedLanguageModel):
         if os.path.isdir(paths["kenlm"]):
             return FusedLanguageModel(_load(paths["kenlm"]), unigrams or None, **attrs)
         return cls(kenlm.Model(paths["kenlm"]), unigrams, **attrs)
-
-
-class FusedLanguageModel(WeightedLanguageModel):
-    """Any language model, of words, pieces or characters: n-grams, a network, a mixture. Scores beams in batches."""
-
-    def __init__(
-        self,
-        model: Model,
-        unigrams: Collection[str] | None = None,
-        alpha: float = DEFAULT_ALPHA,
-        beta: float = DEFAULT_BETA,
-        unk_score_offset: float = DEFAULT_UNK_LOGP_OFFSET,
-        score_boundary: bool = DEFAULT_SCORE_LM_BOUNDARY,
-    ) -> None:
-        """unigrams: the words that there are; by default those of a vocabulary of whole words, and of others any."""
-        super().__init__(alpha, beta, unk_score_offset, score_boundary)
-        self.model = model
-        self._unigram_set = set(unigrams or ())
-        self._fusion = ShallowFusion(model.language_model, model.tokenizer, words=self._unigram_set or None)
-        self.known = self._fusion.known
-
-    @property
-    def order(self) -> int:
-        """Of a model of words, the length of the longest n-grams; 0 for others."""
-        return self._fusion.order
-
-    def get_start_state(self) -> Any:
-        """The state after <s>."""
-        return self._fusion.get_start_state()
-
-    def score(self, prev_state: Any, word: str, is_last_word: bool = False) -> tuple[float, Any]:
-        """alpha x ln P(word | state) + beta."""
-        [score], [state] = self.score_words([prev_state], [word], is_last_word)
-        return score, state
-
-    def score_words(
-        self, states: Sequence[Any], words: Sequence[str | None], is_last: bool
-    ) -> tuple[list[float], list[Any]]:
-        """As `WordModel.score_words`. An empty word is none."""
-        fusion = self._fusion
-        fusion.alpha, fusion.beta, fusion.unknown_offset = self.alpha, self.beta, self.unk_score_offset
-        fusion.score_boundary = self.score_boundary
-        return fusion.score_words(states, [word or None for word in words], is_last)
-
-    def _save_model(self, folder: Path) -> None:
-        self.model.save(folder / "model")
 
 
 def _load(path: str) -> Model:

@@ -15,7 +15,7 @@ import numpy as np
 from chainrule.errors import SettingError
 from chainrule.protocol import END, UNKNOWN
 from chainrule.speech.config import DEFAULTS
-from chainrule.speech.search import Words
+from chainrule.speech.words import Words
 from chainrule.text.tokenization.splitters import JOINER
 from chainrule.text.tokenization.tokenizer import documents_of
 

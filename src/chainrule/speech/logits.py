@@ -16,7 +16,7 @@ from chainrule.text.corpus.plain_text import line_blocks
 from chainrule.text.corpus.streams import open_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from jaxtyping import Float64, Shaped
     from numpy import ndarray
@@ -50,8 +50,8 @@ def check_outputs(outputs: object, labels: int) -> Float64[ndarray, "T labels"]:
         raise SettingError(f"the outputs have {matrix.ndim} dimensions; expected 2: frames and labels")
     if matrix.shape[1] != labels:
         raise SettingError(
-            f"the outputs have {matrix.shape[1]} columns, but there are {labels} labels, the blank included; expected a "
-            "column for each label"
+            f"the outputs have {matrix.shape[1]} columns, and there are {labels} labels, the blank included; "
+            "expected a column for each"
         )
     matrix = matrix.astype(np.float64)
     odd = np.isnan(matrix) | (matrix == np.inf)
@@ -165,13 +165,3 @@ def read_labels(path: Path) -> list[str]:
     if isinstance(record, list) and all(isinstance(label, str) for label in record):
         return record
     raise TextError(f"{path}: expected a JSON list of labels, or an object of labels and their columns")
-
-
-def without_blank(labels: Sequence[str], columns: int) -> str | None:
-    """What is wrong if no label is CTC's blank, and there is no column for one; None if all is well."""
-    return (
-        f"none of the {len(labels)} labels is CTC's blank, and there are as many columns; name it in the labels: an empty "
-        "label, <pad>, [PAD] or _"
-        if len(labels) == columns
-        else None
-    )

@@ -23,9 +23,10 @@ from chainrule.speech.beams import (
     sort_and_trim_beams,
 )
 from chainrule.speech.config import DEFAULTS
+from chainrule.speech.words import CODE_POINTS, NO_WORDS, Hotwords, Words, code_points, table_size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from jaxtyping import Float64, Int64
     from numpy import ndarray
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     Cache = dict[tuple[str, bool], tuple[float, float, Any]]
 
 _ROOM = 1 << 12  # texts, words and spans for which there is room at first
-_INVISIBLE = "utf-32-le"
 
 
 class WordModel(Protocol):
@@ -69,68 +69,13 @@ class PartialScorer(Protocol):
         """The score of an unfinished word, which the whole word replaces."""
 
 
-class Words:
-    """A set of words as a trie, for the search."""
-
-    def __init__(self, words: Iterable[str]) -> None:
-        distinct = [word for word in dict.fromkeys(words) if word]
-        sizes = np.fromiter(map(len, distinct), np.int64, len(distinct))
-        self.offsets = np.concatenate([[0], np.cumsum(sizes)])
-        self.codes = _code_points("".join(distinct))
-        room = int(self.codes.size) + 1
-        self.slots = np.full(_table_size(room), -1, np.int32)
-        self.trie = np.zeros((room, 2), np.int32)
-        self.shortest, self.ends = np.zeros(room, np.int32), np.zeros(room, np.uint8)
-        self.size = kernels.add_words(self.codes, self.offsets, self.trie, self.slots, self.shortest, self.ends)
-
-    def has_node(self, prefix: str) -> bool:
-        """Whether a word begins like this."""
-        return self._node(prefix) >= 0 and self.size > 1
-
-    def shortest_after(self, prefix: str) -> int:
-        """The length of the shortest word that begins like this, or 0."""
-        node = self._node(prefix)
-        return int(self.shortest[node]) if node > 0 else 0
-
-    def _node(self, prefix: str) -> int:
-        node = 0
-        for code in _code_points(prefix).tolist():
-            node = kernels.child_of(self.trie, self.slots, node, code)
-            if node < 0:
-                break
-        return node
-
-
-def _code_points(text: str) -> Int64[ndarray, " characters"]:
-    return np.frombuffer(text.encode(_INVISIBLE, "surrogatepass"), np.int32).astype(np.int64)
-
-
-def _table_size(room: int) -> int:
-    return 1 << max(4, (2 * room).bit_length())
-
-
-NO_WORDS = Words(())
-
-
-@dataclass(frozen=True)
-class Hotwords:
-    """Words that are expected. weight: what each adds to the score of a text; beginnings add a part of it."""
-
-    words: Words = NO_WORDS
-    weight: float = 0.0
-
-    @classmethod
-    def of(cls, phrases: Iterable[str] | None, weight: float = DEFAULTS.hotword_weight) -> Hotwords:
-        """phrases: of one or more words, each of which counts."""
-        words = [word for phrase in phrases or () for word in phrase.split()]
-        return cls(Words(words), float(weight)) if words else cls()
-
-
 @dataclass(frozen=True)
 class Limits:
-    """How wide the search is; see `CtcConfig`. prunes_history: whether to keep one of the beams that no word to come can
-    tell apart. copies: whether to do as pyctcdecode in two places where it errs: a text that ends in a space scores an
-    empty word there, and the break after a piece such as ▁⁇▁ takes place in whichever beam comes next.
+    """How wide the search is; see `CtcConfig`.
+
+    prunes_history: whether to keep one of the beams that no word to come can tell apart. copies: whether to do as
+    pyctcdecode in two places where it errs: a text that ends in a space scores an empty word there, and the break after
+    a piece such as ▁⁇▁ takes place in whichever beam comes next.
     """
 
     width: int = DEFAULTS.beam
@@ -148,7 +93,7 @@ class Labels:
         self.ids = {label: i for i, label in enumerate(self.names)}
         sizes = np.fromiter(map(len, self.names), np.int64, len(self.names))
         self.offsets = np.concatenate([[0], np.cumsum(sizes)])
-        self.codes = _code_points("".join(self.names))
+        self.codes = code_points("".join(self.names))
         self.kinds = np.array([self._kind(label) for label in self.names], np.int64)
         self.closed = {label.strip(BPE_TOKEN) for label in self.names if self.are_pieces and label.endswith(BPE_TOKEN)}
 
@@ -201,10 +146,10 @@ class Search:
         self._known = NO_WORDS if known is None else known
         self._texts = np.zeros((_ROOM, 4), np.int32)
         self._text_scores = np.zeros(_ROOM)
-        self._text_slots = np.full(_table_size(_ROOM), -1, np.int32)
+        self._text_slots = np.full(table_size(_ROOM), -1, np.int32)
         self._words = np.zeros((_ROOM, 5), np.int32)
         self._word_scores = np.zeros(_ROOM)
-        self._word_slots = np.full(_table_size(_ROOM), -1, np.int32)
+        self._word_slots = np.full(table_size(_ROOM), -1, np.int32)
         self._spans = np.zeros((_ROOM, 3), np.int32)
         self._counts = np.zeros(kernels.COUNTERS, np.int64)
         self._counts[[kernels.TEXTS, kernels.WORDS, kernels.SPANS]] = 1
@@ -278,7 +223,7 @@ class Search:
         node, known, hot = 0, self._known, self._hotwords.words
         tries = known.trie, known.slots, hot.trie, hot.slots, hot.shortest
         own = self._words, self._word_scores, self._word_slots
-        for code in _code_points(word).tolist():
+        for code in code_points(word).tolist():
             node = kernels.longer_word(node, code, *own, *tries, self._settings, self._counts)
         self._score_beginnings()
         return node
@@ -299,13 +244,13 @@ class Search:
             self._texts, self._text_scores = (
                 _longer_array(own, texts + more) for own in (self._texts, self._text_scores)
             )
-            self._text_slots = np.full(_table_size(len(self._texts)), -1, np.int32)
+            self._text_slots = np.full(table_size(len(self._texts)), -1, np.int32)
             kernels.rehash(self._texts, texts, self._text_slots)
         if words + more > len(self._words):
             self._words, self._word_scores = (
                 _longer_array(own, words + more) for own in (self._words, self._word_scores)
             )
-            self._word_slots = np.full(_table_size(len(self._words)), -1, np.int32)
+            self._word_slots = np.full(table_size(len(self._words)), -1, np.int32)
             kernels.rehash(self._words, words, self._word_slots)
         if spans + more > len(self._spans):
             self._spans = _longer_array(self._spans, spans + more)
@@ -320,7 +265,7 @@ class Search:
         room = len(self._beams) * most
         candidates, logits = np.zeros((room, kernels.BEAM_FIELDS), np.int32), np.zeros(room)
         scores, order = np.zeros(room), np.zeros(room, np.int64)
-        slots, used = np.full(_table_size(room), -1, np.int32), np.zeros(room, np.int64)
+        slots, used = np.full(table_size(room), -1, np.int32), np.zeros(room, np.int64)
         pending = np.zeros(room, np.int64)
         known, hot, counts = self._known, self._hotwords.words, self._counts
         self._settings[kernels.FIRST] = first
@@ -372,7 +317,7 @@ class Search:
             offsets = np.concatenate([[0], np.cumsum(self._words[wanted, kernels.LENGTH], dtype=np.int64)])
             codes = np.zeros(int(offsets[-1]), np.int32)
             kernels.spell(self._words, wanted, codes, offsets)
-            text = codes.tobytes().decode(_INVISIBLE, "surrogatepass")
+            text = codes.tobytes().decode(CODE_POINTS, "surrogatepass")
             places = offsets.tolist()
             for node, low, high in zip(missing, places[:-1], places[1:], strict=True):
                 self._spelled[node] = text[low:high]

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chainrule.base.jit import kernel
+from chainrule.speech.words_kernels import NOWHERE, child_of, slot_of
 
 Array = NDArray[Any]
 
@@ -45,61 +46,14 @@ PRUNE, HOT_WEIGHT, UNKNOWN_OFFSET, HAS_MODEL, HISTORY, WIDTH, PIECES, LEAKS, FIR
     8,
     9,
 )
-NOWHERE = -1
 _AVERAGE_WORD = 6
-_FACTOR = -7046029254386353131  # 2 ** 64 divided by the golden ratio, as a signed number
-
-
-@kernel
-def _slot(first: int, second: int, third: int, size: int) -> int:
-    """Where the search for a key begins in a table of `size` slots, a power of two."""
-    mixed = (first * _FACTOR + second) * _FACTOR + third
-    mixed = (mixed ^ (mixed >> 29)) * _FACTOR
-    return (mixed >> 32) & (size - 1)
-
-
-@kernel
-def add_words(codes: Array, offsets: Array, trie: Array, slots: Array, shortest: Array, ends: Array) -> int:
-    """Makes a trie of words, all of which are new: trie[n] = parent and code point. Returns the number of nodes.
-
-    codes[offsets[i]:offsets[i + 1]]: word i. shortest[n]: the length of the shortest word that begins as node n does.
-    ends[n]: whether n is a word.
-    """
-    count = 1
-    for word in range(offsets.size - 1):
-        node, length = 0, offsets[word + 1] - offsets[word]
-        for i in range(offsets[word], offsets[word + 1]):
-            slot = _slot(node, int(codes[i]), 0, slots.size)
-            while slots[slot] >= 0 and (trie[slots[slot], 0] != node or trie[slots[slot], 1] != codes[i]):
-                slot = (slot + 1) & (slots.size - 1)
-            if slots[slot] < 0:
-                slots[slot] = count
-                trie[count, 0], trie[count, 1] = node, codes[i]
-                shortest[count] = length
-                count += 1
-            node = slots[slot]
-            shortest[node] = min(shortest[node], length)
-        ends[node] = 1
-    return count
-
-
-@kernel
-def child_of(trie: Array, slots: Array, node: int, code: int) -> int:
-    """The node after a node of a trie, or NOWHERE."""
-    slot = _slot(node, code, 0, slots.size)
-    while slots[slot] >= 0:
-        found = int(slots[slot])
-        if trie[found, 0] == node and trie[found, 1] == code:
-            return found
-        slot = (slot + 1) & (slots.size - 1)
-    return NOWHERE
 
 
 @kernel
 def rehash(rows: Array, count: int, slots: Array) -> None:
     """Fills the empty table of texts or of words: keyed by their first two columns."""
     for row in range(1, count):
-        slot = _slot(int(rows[row, 0]), int(rows[row, 1]), 0, slots.size)
+        slot = slot_of(int(rows[row, 0]), int(rows[row, 1]), 0, slots.size)
         while slots[slot] >= 0:
             slot = (slot + 1) & (slots.size - 1)
         slots[slot] = row
@@ -131,7 +85,7 @@ def longer_word(
     counts: Array,
 ) -> int:
     """The word after one more character. A new one gets its score as an unfinished word, if the kernel scores words."""
-    slot = _slot(node, code, 0, word_slots.size)
+    slot = slot_of(node, code, 0, word_slots.size)
     while word_slots[slot] >= 0:
         found = int(word_slots[slot])
         if words[found, PARENT] == node and words[found, CODE] == code:
@@ -163,7 +117,7 @@ def longer_text(
     """The text after one more word; the same text if the word is empty."""
     if word == 0:
         return text
-    slot = _slot(text, word, 0, text_slots.size)
+    slot = slot_of(text, word, 0, text_slots.size)
     while text_slots[slot] >= 0:
         found = int(text_slots[slot])
         if texts[found, PARENT] == text and texts[found, LAST_WORD] == word:
@@ -370,7 +324,7 @@ def _extend(
                 counts,
             )
         logit = beam_logits[b] + log_prob
-        slot = _slot(text, word, label, slots.size)
+        slot = slot_of(text, word, label, slots.size)
         while slots[slot] >= 0:
             other = int(slots[slot])
             if candidates[other, TEXT] == text and candidates[other, WORD] == word and candidates[other, LAST] == label:
@@ -497,7 +451,7 @@ def _is_covered(
             break
         mixed = mixed * 31 + texts[node, LAST_WORD]
         node = int(texts[node, PARENT])
-    slot = _slot(mixed, word, label, slots.size)
+    slot = slot_of(mixed, word, label, slots.size)
     while slots[slot] >= 0:
         other = int(slots[slot])
         if beams[other, WORD] == word and beams[other, LAST] == label:

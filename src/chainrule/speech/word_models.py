@@ -6,19 +6,32 @@ import json
 import re
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from chainrule.errors import SettingError
 from chainrule.speech.config import AVERAGE_WORD, DEFAULTS
-from chainrule.speech.language_model import AbstractLMState
-from chainrule.speech.search import Hotwords, Words
+from chainrule.speech.language_model import AbstractLMState, ShallowFusion
+from chainrule.speech.words import Hotwords, Words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
+
+    from chainrule.protocol import LanguageModel
+    from chainrule.text.tokenization.tokenizer import Tokenizer
 
 ATTRS, UNIGRAMS = "attrs.json", "unigrams.txt"
+
+
+class OpenModel(Protocol):
+    """A model with its tokenizer, as `chainrule.load` opens it."""
+
+    @property
+    def language_model(self) -> LanguageModel[Any]: ...
+    @property
+    def tokenizer(self) -> Tokenizer: ...
+    def save(self, path: Path) -> Any: ...
 
 
 class KenlmState(AbstractLMState):
@@ -163,6 +176,52 @@ class WeightedLanguageModel(AbstractLanguageModel):
 
     @abstractmethod
     def _save_model(self, folder: Path) -> None: ...
+
+
+class FusedLanguageModel(WeightedLanguageModel):
+    """Any language model, of words, pieces or characters: n-grams, a network, a mixture. Scores beams in batches."""
+
+    def __init__(
+        self,
+        model: OpenModel,
+        unigrams: Collection[str] | None = None,
+        alpha: float = DEFAULTS.alpha,
+        beta: float = DEFAULTS.beta,
+        unk_score_offset: float = DEFAULTS.unk_score_offset,
+        score_boundary: bool = True,
+    ) -> None:
+        """unigrams: the words that there are; by default those of a vocabulary of whole words, and of others any."""
+        super().__init__(alpha, beta, unk_score_offset, score_boundary)
+        self.model = model
+        self._unigram_set = set(unigrams or ())
+        self._fusion = ShallowFusion(model.language_model, model.tokenizer, words=self._unigram_set or None)
+        self.known = self._fusion.known
+
+    @property
+    def order(self) -> int:
+        """Of a model of words, the length of the longest n-grams; 0 for others."""
+        return self._fusion.order
+
+    def get_start_state(self) -> Any:
+        """The state after <s>."""
+        return self._fusion.get_start_state()
+
+    def score(self, prev_state: Any, word: str, is_last_word: bool = False) -> tuple[float, Any]:
+        """alpha x ln P(word | state) + beta."""
+        [score], [state] = self.score_words([prev_state], [word], is_last_word)
+        return score, state
+
+    def score_words(
+        self, states: Sequence[Any], words: Sequence[str | None], is_last: bool
+    ) -> tuple[list[float], list[Any]]:
+        """As `WordModel.score_words`. An empty word is none."""
+        fusion = self._fusion
+        fusion.alpha, fusion.beta, fusion.unknown_offset = self.alpha, self.beta, self.unk_score_offset
+        fusion.score_boundary = self.score_boundary
+        return fusion.score_words(states, [word or None for word in words], is_last)
+
+    def _save_model(self, folder: Path) -> None:
+        self.model.save(folder / "model")
 
 
 class MultiLanguageModel(AbstractLanguageModel):
