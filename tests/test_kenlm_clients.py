@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from oracles import parsed_arpa
-from speech import LABELS, heard
+from heard import LABELS, heard
 
 import chainrule
 from chainrule import kenlm

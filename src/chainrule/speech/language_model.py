@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,9 +52,9 @@ class TextState(AbstractLMState):
     """What a model has read: a text, its tokens, and where its state is."""
 
     text: str
-    tokens: Int32[ndarray, " T"]
-    batch: _Batch
-    row: int
+    tokens: Int32[ndarray, " T"] = field(compare=False)
+    batch: _Batch = field(compare=False, repr=False)
+    row: int = field(compare=False, repr=False)
 
     def get_mp_safe_state(self) -> TextState:
         """The same text; its state is computed again."""

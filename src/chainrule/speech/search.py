@@ -167,7 +167,7 @@ class Search:
         self._settings = np.array(
             [
                 *(limits.prune, hotwords.weight, offset, model is not None, history, limits.width),
-                *(labels.are_pieces, limits.copies, 0, scores_words),
+                *(labels.are_pieces, limits.copies, 0, scores_words, partial is not None),
             ],
             np.float64,
         )
@@ -269,7 +269,7 @@ class Search:
         pending = np.zeros(room, np.int64)
         known, hot, counts = self._known, self._hotwords.words, self._counts
         self._settings[kernels.FIRST] = first
-        counts[[kernels.FRAME, kernels.PENDING, kernels.FORCED]] = 0
+        counts[[kernels.FRAME, kernels.FORCED, kernels.EXTENDED]] = 0
         log_probs = np.ascontiguousarray(log_probs, np.float64)
         while True:
             state = kernels.search(
@@ -283,7 +283,8 @@ class Search:
             if state == kernels.NEEDS_ROOM:
                 self._make_room(room * max(longest, 1) + 1)
             else:
-                self._score_texts(pending[: counts[kernels.PENDING]].tolist())
+                if counts[kernels.PENDING]:
+                    self._score_texts(pending[: counts[kernels.PENDING]].tolist())
                 self._score_beginnings()
 
     def _score_texts(self, nodes: list[int]) -> None:

@@ -31,21 +31,11 @@ NEW, QUEUED, SCORED = 0, 1, 2
 # What a label is: the blank, a space, and by bits a piece that starts a word, ends one.
 PLAIN, BLANK, SPACE, STARTS, ENDS = 0, 1, 2, 4, 8
 # The counters that the search keeps between calls.
-BEAMS, CANDIDATES, TEXTS, WORDS, SPANS, FRAME, PENDING, FORCED, COUNTERS = 0, 1, 2, 3, 4, 5, 6, 7, 8
+BEAMS, CANDIDATES, TEXTS, WORDS, SPANS, FRAME, PENDING, FORCED, EXTENDED, COUNTERS = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
 DONE, NEEDS_SCORES, NEEDS_ROOM = 0, 1, 2  # why `search` returns
 # Settings, as floating point numbers.
-PRUNE, HOT_WEIGHT, UNKNOWN_OFFSET, HAS_MODEL, HISTORY, WIDTH, PIECES, LEAKS, FIRST, SCORES_WORDS = (
-    0,
-    1,
-    2,
-    3,
-    4,
-    5,
-    6,
-    7,
-    8,
-    9,
-)
+PRUNE, HOT_WEIGHT, UNKNOWN_OFFSET, HAS_MODEL, HISTORY, WIDTH, PIECES, LEAKS = 0, 1, 2, 3, 4, 5, 6, 7
+FIRST, SCORES_WORDS, ASKS = 8, 9, 10  # the first frame's number; who scores unfinished words: the kernel, or the caller
 _AVERAGE_WORD = 6
 
 
@@ -181,7 +171,7 @@ def search(
     while counts[FRAME] < label_offsets.size - 1:
         frame = counts[FRAME]
         low, high = label_offsets[frame], label_offsets[frame + 1]
-        if counts[PENDING] == 0:
+        if counts[EXTENDED] == 0:
             letters = 0
             for i in range(low, high):
                 letters += code_offsets[labels[i] + 1] - code_offsets[labels[i]]
@@ -193,7 +183,7 @@ def search(
                 or more > candidates.shape[0]
             ):
                 return NEEDS_ROOM
-            counts[CANDIDATES] = 0
+            counts[CANDIDATES], counts[PENDING], before = 0, 0, counts[WORDS]
             for i in range(low, high):
                 _extend(
                     log_probs[frame, labels[i]],
@@ -229,9 +219,10 @@ def search(
                     texts[text, STATUS] = QUEUED
                     pending[counts[PENDING]] = text
                     counts[PENDING] += 1
-            if counts[PENDING] > 0:
+            counts[EXTENDED] = 1
+            if counts[PENDING] > 0 or (settings[ASKS] != 0 and counts[WORDS] > before):
                 return NEEDS_SCORES
-        counts[PENDING] = 0
+        counts[EXTENDED] = 0
         _select(
             beams,
             beam_logits,

@@ -59,7 +59,7 @@ def ctc(
 ) -> None:
     """Decode speech: from a network's CTC outputs to texts, with a language model.
 
-        $ chainrule ctc logits.npz lm/ --labels vocab.json --nbest-out nbest.jsonl
+        $ chainrule ctc logits.npz lm/ --labels vocab.json --nbest-out heard.jsonl
 
     Prints a text for each matrix, the best of a prefix beam search, ranked by
     log P of the labels + alpha x ln P of the words + beta x their number. Logits,
