@@ -164,10 +164,10 @@ def test_a_state_goes_on_where_a_text_ended(folder: Path) -> None:
     labels = ["", " ", *"abcdefghijklmnopqrstuvwxyz"]
     for model in ("lm.arpa", "lm"):
         decoder = build_ctcdecoder(labels, str(folder / model), SAID.split(), alpha=1.0, beta=0.0)
-        first, second = (np.eye(len(labels))[[labels.index(letter) for letter in word]] for word in ("my", "will"))
+        first, second = (np.eye(len(labels))[[labels.index(letter) for letter in word]] for word in ("my", "day"))
         [beam] = decoder.decode_beams(first)
         [after] = decoder.decode_beams(second, lm_start_state=beam.last_lm_state)
-        words = [*kenlm.Model(str(folder / "lm.arpa")).full_scores("my will")]
+        words = [*kenlm.Model(str(folder / "lm.arpa")).full_scores("my day")]
         expected = np.log(10) * (words[1][0] + words[2][0])
         assert after.lm_score - after.logit_score == pytest.approx(expected, rel=1e-5)
         assert decoder.decode_beams(second)[0].lm_score != pytest.approx(after.lm_score)

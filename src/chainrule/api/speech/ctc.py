@@ -148,9 +148,9 @@ class _Decoder:
                     f"none of the {len(given)} labels is CTC's blank, and no column is left for it; the blank is an "
                     "empty label, <pad>, [PAD] or _"
                 )
-            matrix = check_outputs(utterance.outputs, len(labels.names))
-            if not len(matrix):
+            if not np.size(utterance.outputs):
                 raise SettingError("there are no frames; expected one or more")
+            matrix = check_outputs(utterance.outputs, len(labels.names))
             kind = kind_of(matrix)
         search = Search(labels, self._fusion, self._limits, self._hotwords)
         cache: Cache = {("", False): (0.0, 0.0, None)}
