@@ -7,8 +7,8 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from oracles import parsed_arpa
 from heard import LABELS, heard
+from oracles import parsed_arpa
 
 import chainrule
 from chainrule import kenlm

@@ -13,6 +13,7 @@ in `speech/search.py`). Beams are objects, as in its version 0.6, and can be unp
 
 from __future__ import annotations
 
+import ctypes
 import json
 import logging
 import os
@@ -119,6 +120,7 @@ class LanguageModel(WeightedLanguageModel):
         super().__init__(alpha, beta, unk_score_offset, score_boundary)
         self._kenlm_model = kenlm_model
         self._state_class = sys.modules[type(kenlm_model).__module__].State
+        self._are_unknown: dict[str, bool] = {}
         self._unigram_set = {word for word in unigrams or () if word in kenlm_model}
         if unigrams is None:
             logger.warning("no unigrams were given: every unfinished word counts as unknown, and texts may be worse")
@@ -147,21 +149,45 @@ class LanguageModel(WeightedLanguageModel):
         self, states: Sequence[Any], words: Sequence[str | None], is_last: bool
     ) -> tuple[list[float], list[KenlmState]]:
         """As `WordModel.score_words`."""
-        model, new, known, offset = self._kenlm_model, self._state_class, self._unigram_set, self.unk_score_offset
-        ends, scores, after = is_last and self.score_boundary, [], []
-        for before, word in zip(states, words, strict=True):
-            start = before.state if isinstance(before, KenlmState) else before
-            state, log10_prob, beta = start, 0.0, 0.0
-            if word is not None:
-                state, beta = new(), self.beta
-                log10_prob = model.BaseScore(start, word, state)
-                if (known and word not in known) or word not in model:
-                    log10_prob += offset
-            if ends:
-                log10_prob += model.BaseScore(state, "</s>", new())
-            scores.append(self.alpha * log10_prob * LOG_BASE_CHANGE_FACTOR + beta)
-            after.append(KenlmState(state))
+        starts = [before if isinstance(before, KenlmState) else KenlmState(before) for before in states]
+        score_all = self._score_one_by_one if not isinstance(self._kenlm_model, kenlm.Model) else self._score_at_once
+        log10_probs, after = score_all(starts, [word or "" for word in words])
+        log10_probs = [
+            log10_prob + self._offset(word or "") for log10_prob, word in zip(log10_probs, words, strict=True)
+        ]
+        betas = [self.beta] * len(words)
+        for i in (i for i, word in enumerate(words) if word is None):
+            log10_probs[i], after[i], betas[i] = 0.0, starts[i], 0.0
+        if is_last and self.score_boundary:
+            ends, _ = score_all(after, ["</s>"] * len(words))
+            log10_probs = [log10_prob + end for log10_prob, end in zip(log10_probs, ends, strict=True)]
+        alpha = self.alpha
+        scores = [alpha * one * LOG_BASE_CHANGE_FACTOR + beta for one, beta in zip(log10_probs, betas, strict=True)]
         return scores, after
+
+    def _offset(self, word: str) -> float:
+        """What is added to the log10 P of a word."""
+        is_unknown = self._are_unknown.get(word)
+        if is_unknown is None:
+            known = self._unigram_set
+            is_unknown = self._are_unknown[word] = bool(known and word not in known) or word not in self._kenlm_model
+        return self.unk_score_offset if is_unknown else 0.0
+
+    def _score_one_by_one(
+        self, states: Sequence[KenlmState], words: Sequence[str]
+    ) -> tuple[list[float], list[KenlmState]]:
+        after = [KenlmState(self._state_class()) for _ in words]
+        score = self._kenlm_model.BaseScore
+        scores = [score(one.state, word, end.state) for one, word, end in zip(states, words, after, strict=True)]
+        return scores, after
+
+    def _score_at_once(
+        self, states: Sequence[KenlmState], words: Sequence[str]
+    ) -> tuple[list[float], list[KenlmState]]:
+        addresses = np.array([one.address or ctypes.addressof(one.state) for one in states], np.int64)
+        scores, rows = self._kenlm_model.score_words(words, addresses)
+        first, size = rows.ctypes.data, rows.strides[0]
+        return scores.tolist(), [KenlmState(None, first + i * size, rows) for i in range(len(words))]
 
     def _save_model(self, folder: Path) -> None:
         path = os.fsdecode(self._kenlm_model.path)

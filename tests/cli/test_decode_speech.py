@@ -65,13 +65,14 @@ def test_what_is_wrong_is_said_and_the_others_go_on(
         {"id": "empty", "logits": np.zeros((0, 4)).tolist()},
         {"id": "ragged", "logits": [[0, 1], [2]]},
         {"id": "none"},
+        {"id": "a b", "logits": good.tolist()},
         probs.tolist(),
     ]
     path = tmp_path / "outputs.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines) + "no json\n")
     result = chainrule("ctc", path, "--labels", folder / "vocab.json", "--json")
     printed = [json.loads(line) for line in result.out.splitlines()]
-    assert [(record["id"], record["text"]) for record in printed] == [("good", "ab"), ("7", "ab")]
+    assert [(record["id"], record["text"]) for record in printed] == [("good", "ab"), ("8", "ab")]
     assert printed[0]["words"] == [{"word": "ab", "start": 0, "end": 2}]
     assert result.status == 1
     for message in (
@@ -80,9 +81,10 @@ def test_what_is_wrong_is_said_and_the_others_go_on(
         "line 4: there are no frames",
         "line 5: the logits are no numbers in rows of the same length",
         "line 6: has no logits",
-        "line 8: is not JSON",
-        "7: holds probabilities, of which the logarithms were taken",
-        "6 of 8 matrices could not be decoded",
+        "line 7: the id is 'a b'",
+        "line 9: is not JSON",
+        "8: holds probabilities, of which the logarithms were taken",
+        "7 of 9 matrices could not be decoded",
     ):
         assert message in " ".join(result.err.split()), message
 

@@ -184,7 +184,7 @@ class Search:
             text = self._text(beam.text, cached)
             if beam.next_word:
                 text = self._longer(text, beam.next_word)
-                self._score_texts([text])
+                self._score_texts(np.array([text]))
             breaks = self._labels.are_pieces and beam.partial_word in self._labels.closed
             last = -1 if beam.last_char is None else self._labels.ids.get(beam.last_char, -1)
             rows[row] = (
@@ -284,35 +284,38 @@ class Search:
                 self._make_room(room * max(longest, 1) + 1)
             else:
                 if counts[kernels.PENDING]:
-                    self._score_texts(pending[: counts[kernels.PENDING]].tolist())
+                    self._score_texts(pending[: counts[kernels.PENDING]])
                 self._score_beginnings()
 
-    def _score_texts(self, nodes: list[int]) -> None:
-        hotwords = self._texts[nodes, kernels.HOTWORDS]
-        bonus = self._hotwords.weight * hotwords
+    def _score_texts(self, nodes: Int64[ndarray, " texts"]) -> None:
+        rows = self._texts[nodes].tolist()
+        scores = [self._hotwords.weight * row[kernels.HOTWORDS] for row in rows]
         if self._model is not None:
-            parents = self._texts[nodes, kernels.PARENT].tolist()
-            words = self._spell(self._texts[nodes, kernels.LAST_WORD].tolist())
-            scores, states = self._model.score_words([self._states[parent] for parent in parents], words, is_last=False)
-            raw = [self._raw[parent] + score for parent, score in zip(parents, scores, strict=True)]
-            self._raw.update(zip(nodes, raw, strict=True))
-            self._states.update(zip(nodes, states, strict=True))
-            bonus = raw + bonus
-        self._text_scores[nodes] = bonus
+            words = self._spell([row[kernels.LAST_WORD] for row in rows])
+            raw, states = self._raw, self._states
+            before = [states[row[kernels.PARENT]] for row in rows]
+            own, after = self._model.score_words(before, words, is_last=False)
+            for i, (node, row, score, state) in enumerate(zip(nodes.tolist(), rows, own, after, strict=True)):
+                raw[node] = total = raw[row[kernels.PARENT]] + score
+                states[node] = state
+                scores[i] = total + scores[i]
+        self._text_scores[nodes] = scores
         self._texts[nodes, kernels.STATUS] = kernels.SCORED
 
     def _score_beginnings(self) -> None:
         """Scores new beginnings of words by the model itself; those of hotwords have their scores."""
+        if self._partial is None:
+            return
         count = int(self._counts[kernels.WORDS])
-        if self._partial is not None:
-            nodes = range(self._scored_words, count)
-            for node, word in zip(nodes, self._spell(list(nodes)), strict=True):
-                if self._words[node, kernels.HOT] < 0:
-                    self._word_scores[node] = self._partial.score_partial_token(word)
+        nodes = range(self._scored_words, count)
+        for node, word in zip(nodes, self._spell(list(nodes)), strict=True):
+            if self._words[node, kernels.HOT] < 0:
+                self._word_scores[node] = self._partial.score_partial_token(word)
         self._scored_words = count
 
     def _spell(self, nodes: list[int]) -> list[str]:
-        missing = [node for node in dict.fromkeys(nodes) if node not in self._spelled]
+        spelled = self._spelled
+        missing = [node for node in dict.fromkeys(nodes) if node not in spelled]
         if missing:
             wanted = np.array(missing, np.int64)
             offsets = np.concatenate([[0], np.cumsum(self._words[wanted, kernels.LENGTH], dtype=np.int64)])
@@ -321,8 +324,8 @@ class Search:
             text = codes.tobytes().decode(CODE_POINTS, "surrogatepass")
             places = offsets.tolist()
             for node, low, high in zip(missing, places[:-1], places[1:], strict=True):
-                self._spelled[node] = text[low:high]
-        return [self._spelled[node] for node in nodes]
+                spelled[node] = text[low:high]
+        return [spelled[node] for node in nodes]
 
     def beams(self) -> list[Beam]:
         """The beams after the last frame, best first."""

@@ -37,10 +37,11 @@ class OpenModel(Protocol):
 class KenlmState(AbstractLMState):
     """The state of KenLM's module, or of ours in its place."""
 
-    __slots__ = ("state",)
+    __slots__ = ("address", "owner", "state")
 
-    def __init__(self, state: Any) -> None:
-        self.state = state
+    def __init__(self, state: Any, address: int = 0, owner: Any = None) -> None:
+        """address: where the state is, in memory that the owner keeps; the state is then made of it by need."""
+        self.state, self.address, self.owner = state, address, owner
 
 
 class MultiLanguageModelState(AbstractLMState):

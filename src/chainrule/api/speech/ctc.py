@@ -75,17 +75,19 @@ class DecodedUtterance:
         return self.nbest[0].text
 
     def to_dict(self, most: int | None = None) -> dict[str, Any]:
-        """As a list that `rescore` reads. most: how many hypotheses at most."""
-        hypotheses = [{"text": heard.text, "scores": {"ctc": heard.ctc, "lm": heard.lm}} for heard in self.nbest[:most]]
+        """As a list that `rescore` reads, where another model replaces `fusion`. most: how many hypotheses at most."""
+        hypotheses = [
+            {"text": heard.text, "scores": {"ctc": heard.ctc, "fusion": heard.lm}} for heard in self.nbest[:most]
+        ]
         reference = {} if self.reference is None else {"reference": self.reference}
-        return {"id": self.id, "hypotheses": hypotheses, **reference}
+        return {"id": self.id, "hypotheses": hypotheses, "priors": ["fusion"], **reference}
 
 
 @takes(CtcOptions)
 def decode_ctc(outputs: Outputs, model: Model | None, options: CtcOptions) -> Iterator[DecodedUtterance]:
     """Decodes the outputs of a network that was trained by CTC, lazily.
 
-    outputs: a matrix, (frames, labels), of logits, log-probabilities or probabilities; several; or a file of them: .npy,
+    outputs: a matrix, (frames, labels), of logits, log-probabilities or probabilities; several; or a file: .npy,
     .npz or JSON lines. model: any language model, or None. The options are those of `CtcOptions`. Raises TextError,
     SettingError; of a single utterance, `on_error` gets them if it is given.
 
@@ -141,6 +143,8 @@ class _Decoder:
         given = self._labels if self._labels is not None else utterance.labels
         if given is None:
             raise SettingError(f"{utterance.place}: there are no labels for the columns; name them with labels")
+        if not utterance.id or any(character.isspace() for character in utterance.id):
+            raise SettingError(f"{utterance.place}: the id is {utterance.id!r}; expected a text without white space")
         with _placed(utterance.place):
             labels = self._alphabet(given)
             if len(labels.names) > len(given) and np.shape(utterance.outputs)[1:] == (len(given),):
