@@ -1,6 +1,6 @@
 """The CTC decoder beside pyctcdecode with KenLM: noisy copies of one matrix, in turns; texts, scores, processor time.
 
-    PYTHONPATH=folder-of-kenlm python bench/ctc.py logits.json.gz trigram.arpa [--copies 500] [--noise 3] [--network lm/]
+    PYTHONPATH=folder-of-kenlm python bench/ctc.py logits.json.gz trigram.arpa [--copies 500] [--network lm/]
 
 logits: JSON of a matrix of logits, frames and labels: space, a to z, the apostrophe, blank. --network: the folder of
 another language model, whose time is also told.
@@ -65,12 +65,15 @@ def main() -> None:
         better += their[0] != own.text and own.lm_score > their[-1]
         worst = max(worst, abs(their[-1] - own.lm_score)) if their[0] == own.text else worst
     print(circumstances())
-    print(f"{options.copies} copies, {len(logits)} frames, noise {options.noise:g}, beam {options.beam}; processor time")
+    print(f"{options.copies} copies, {len(logits)} frames, noise {options.noise:g}, beam {options.beam}")
     theirs_total = sum(seconds["pyctcdecode with kenlm"])
     for name, own_times in seconds.items():
         mean, middle = 1e3 * statistics.fmean(own_times), 1e3 * statistics.median(own_times)
-        print(f"{name}: mean {mean:.1f} ms, median {middle:.1f} ms, {theirs_total / sum(own_times):.2f} times as fast")
-    print(f"texts: {same} the same, {better} others with a better score; scores of the same differ by {worst:.1g} at most")
+        print(
+        times = f"mean {mean:.1f} ms of the processor, median {middle:.1f} ms"
+        print(f"{name}: {times}, {theirs_total / sum(own_times):.2f} times as fast")
+        )
+    print(f"texts: {same} the same, {better} others with a better score; of the same, scores differ by {worst:.1g}")
 
 
 if __name__ == "__main__":

@@ -45,6 +45,7 @@ from chainrule.speech.word_models import (
     MultiLanguageModel,
     MultiLanguageModelState,
     WeightedLanguageModel,
+    load_unigram_set_from_arpa,
 )
 from chainrule.speech.words import NO_WORDS, Hotwords, Words
 
@@ -455,23 +456,6 @@ class BeamSearchDecoderCTC:
 
         folder = cache_dir or os.path.join(Path.home(), ".cache", "pyctcdecode")
         return cls.load_from_dir(snapshot_download(model_id, cache_dir=folder, **kwargs))
-
-
-def load_unigram_set_from_arpa(arpa_path: str) -> set[str]:
-    """The words of an ARPA file that have a backoff weight, as pyctcdecode takes them. Raises SettingError if none."""
-    words: set[str] = set()
-    with open(arpa_path, encoding="utf-8") as file:
-        is_unigrams = False
-        for line in file:
-            fields = line.strip().split("\t")
-            if fields == ["\\2-grams:"]:
-                break
-            if is_unigrams and len(fields) == 3:
-                words.add(fields[1])
-            is_unigrams |= fields == ["\\1-grams:"]
-    if not words:
-        raise SettingError(f"{arpa_path}: has no unigrams with a backoff weight; is it an ARPA file?")
-    return words
 
 
 def build_ctcdecoder(

@@ -266,3 +266,20 @@ class MultiLanguageModel(AbstractLanguageModel):
         sums = [sum(scores) for scores in zip(*(scores for scores, _ in results), strict=True)]
         after = [MultiLanguageModelState(list(own)) for own in zip(*(own for _, own in results), strict=True)]
         return [total / len(results) for total in sums], after
+
+
+def load_unigram_set_from_arpa(arpa_path: str) -> set[str]:
+    """The words of an ARPA file that have a backoff weight, as pyctcdecode takes them. Raises SettingError if none."""
+    words: set[str] = set()
+    with open(arpa_path, encoding="utf-8") as file:
+        is_unigrams = False
+        for line in file:
+            fields = line.strip().split("\t")
+            if fields == ["\\2-grams:"]:
+                break
+            if is_unigrams and len(fields) == 3:
+                words.add(fields[1])
+            is_unigrams |= fields == ["\\1-grams:"]
+    if not words:
+        raise SettingError(f"{arpa_path}: has no unigrams with a backoff weight; is it an ARPA file?")
+    return words
