@@ -69,10 +69,8 @@ def main() -> None:
     theirs_total = sum(seconds["pyctcdecode with kenlm"])
     for name, own_times in seconds.items():
         mean, middle = 1e3 * statistics.fmean(own_times), 1e3 * statistics.median(own_times)
-        print(
         times = f"mean {mean:.1f} ms of the processor, median {middle:.1f} ms"
         print(f"{name}: {times}, {theirs_total / sum(own_times):.2f} times as fast")
-        )
     print(f"texts: {same} the same, {better} others with a better score; of the same, scores differ by {worst:.1g}")
 
 
