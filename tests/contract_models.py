@@ -68,6 +68,13 @@ def mixed(
     return make
 
 
+def residual(text: Path) -> LanguageModel[Any]:
+    """A network that learned what a trigram leaves."""
+    config = chainrule.RecurrentConfig(width=8, layers=1, context=8, ngram_memory=3, ngram_rows=50)
+    training = chainrule.TrainingConfig(steps=3, batch=2, compile="no", precision="float32")
+    return chainrule.train(text, config, tokenizer="whitespace", training=training, residual_of=3).language_model
+
+
 def adaptive(text: Path) -> LanguageModel[Any]:
     """With a gate that is drawn, so that weights move a lot, whatever there is to learn."""
     from chainrule.mixture.adaptive import AdaptiveMixture, feature_count
@@ -150,7 +157,9 @@ for kind in ("linear", "log-linear"):
     MODELS[f"part of a mixture: {kind} mixture with a stream"] = fewer_unseen(
         lambda text, kind=kind: with_a_stream(kind)
     )
+MODELS["mixture of a trigram and an LSTM on its residual"] = residual
 STREAMS = {
+    "mixture of a trigram and an LSTM on its residual",
     *STREAM_NETWORKS,
     "linear mixture with a stream",
     "log-linear mixture with a stream",

@@ -18,9 +18,10 @@ _moved.install()
 # The public names of each module below chainrule; type checkers and editors read them in `__init__.pyi`.
 _PUBLIC = {
     "api.editing.convert": ("convert", "convert_vectors"),
-    "api.editing.mix": ("merge", "mix"),
+    "api.editing.mix": ("exchange", "merge", "mix"),
     "api.editing.prune": ("prune_by_entropy", "prune_to_text", "prune_to_vocabulary"),
     "api.models.classifier_model": ("ClassifierModel",),
+    "api.models.drafting": ("Drafting",),
     "api.models.embedding_model": ("EmbeddingModel",),
     "api.models.language_models": ("BeamTree", "CausalModel", "CausalNetwork", "MaskedModel"),
     "api.models.model": ("Model",),

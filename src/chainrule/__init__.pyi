@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from chainrule.api.editing.convert import convert as convert
     from chainrule.api.editing.convert import convert_vectors as convert_vectors
+    from chainrule.api.editing.mix import exchange as exchange
     from chainrule.api.editing.mix import merge as merge
     from chainrule.api.editing.mix import mix as mix
     from chainrule.api.editing.prune import prune_by_entropy as prune_by_entropy
     from chainrule.api.editing.prune import prune_to_text as prune_to_text
     from chainrule.api.editing.prune import prune_to_vocabulary as prune_to_vocabulary
     from chainrule.api.models.classifier_model import ClassifierModel as ClassifierModel
+    from chainrule.api.models.drafting import Drafting as Drafting
     from chainrule.api.models.embedding_model import EmbeddingModel as EmbeddingModel
     from chainrule.api.models.language_models import BeamTree as BeamTree
     from chainrule.api.models.language_models import CausalModel as CausalModel

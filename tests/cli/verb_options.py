@@ -42,6 +42,7 @@ VERBS = {
             *(flag(each.name) for each in fields(config) if not is_rare(each)),
         }
         | ({"--preset"} if name in ("transformer", "masked") else set())
+        | ({"--residual-of"} if config in NETWORKS.values() else set())
         for name, config in NETWORK_VERBS.items()
     },
     "train ngram": {"TEXTS", "--output", "--order", *TOKENIZER, "--prune", "--interpolate-unigrams", "--smoothing"}
@@ -149,6 +150,7 @@ VERBS = {
         "--number",
         "--seed",
         "--stream",
+        "--draft",
         "--tree",
         "--overwrite",
         "--tokenizer",
@@ -199,6 +201,7 @@ VERBS = {
         "--memory",
         "--max-tokens",
         "--exit-on-failure",
+        "--draft",
         "--log-requests",
     },
     "shard-serve": {"MODEL", "--shards", "--host", "--port"},
@@ -213,6 +216,7 @@ VERBS = {
         "--max-tokens",
         "--stop",
         "--seed",
+        "--draft",
         "--json",
     }
     | {"--temperature", "--top-k", "--top-p", "--min-p", "--typical", "--repetition-penalty"},
@@ -294,7 +298,7 @@ VERBS = {
     "convert": {"SOURCE", "TARGET", "--tokenizer", "--normalise", "--compact", "--to", "--allow-pickle", "--overwrite"}
     | {"--shards"},
     "mix": {"MODELS", "--output", "--tune", "--weights", "--kind", "--buckets", "--cache", "--cache-order", "--static"}
-    | {"--adaptive", "--tokenizer", "--markers", "--overwrite", "--json"}
+    | {"--adaptive", "--exchange", "--tokenizer", "--markers", "--overwrite", "--json"}
     | READING,
     "lmplz": {"--order", "--text", "--arpa", "--prune", "--discount_fallback", "--limit_vocab_file"}
     | {"--interpolate_unigrams", "--skip_symbols", "--vocab_pad", "--verbose_header", "--memory", "--temp_prefix"}

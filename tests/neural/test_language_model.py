@@ -78,15 +78,16 @@ def test_windows_are_those_that_stepping_goes_through(inputs: int, context: int)
 @pytest.mark.parametrize("name", NETWORKS)
 @given(st.lists(st.integers(0, 60), max_size=5))
 def test_pieces_score_each_input_once_with_enough_before_it(name: str, lengths: list[int]) -> None:
-    encoder = random_model(NETWORKS[name]).network.encoder
+    network = random_model(NETWORKS[name]).network
+    context, reach = network.encoder.context, network.reach
     scored = [np.zeros(length, int) for length in lengths]
-    for row, begin, first, end in pieces_of(lengths, encoder):
+    for row, begin, first, end in pieces_of(lengths, network):
         scored[row][first:end] += 1
         for i in range(first, end):
-            if encoder.context is not None:
-                assert begin == window_start(i + 1, encoder.context)
+            if context is not None:
+                assert begin == window_start(i + 1, context)
             else:
-                assert begin <= max(0, i + 1 - (encoder.reach or i + 1))
+                assert begin <= max(0, i + 1 - (reach or i + 1))
     assert all((row == 1).all() for row in scored)
 
 
@@ -94,7 +95,7 @@ def test_a_long_stream_of_a_recurrent_network_is_read_in_pieces(monkeypatch: pyt
     monkeypatch.setattr(scoring_batches, "_SCORED", 100)
     model = random_model(RecurrentConfig(width=10, layers=1))
     stream = text(1003)
-    pieces = pieces_of([1003], model.network.encoder, warm_up=scoring_batches.WARM_UP)
+    pieces = pieces_of([1003], model.network, warm_up=scoring_batches.WARM_UP)
     assert len(pieces) == 10
     [whole] = model.score([stream], end=False)
     np.testing.assert_allclose(model.score_stream(stream), whole, rtol=0, atol=1e-4)

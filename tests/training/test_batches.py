@@ -19,10 +19,11 @@ STREAM = np.arange(1000, 1103, dtype=np.int32)  # each token tells its place
 )
 def test_rows_are_pieces_of_the_text(batches) -> None:
     for step in range(30):
-        inputs, targets = batches.rows(step, 0, 4)
+        inputs, targets, positions = batches.rows(step, 0, 4)
         assert inputs.shape == targets.shape == (4, 10)
         size = STREAM.size
         assert np.array_equal(targets[:, :-1], inputs[:, 1:])
+        assert np.array_equal(positions, targets - 1000)
         assert np.array_equal((targets - 1000 - 1) % size, (inputs - 1000) % size)
 
 

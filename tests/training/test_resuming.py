@@ -52,6 +52,8 @@ RUNS = {
     "averaged": (RECURRENT, replace(QUICK, optimiser="asgd", validate_every=2, patience=1, forcing="scheduled")),
     "labels": (FINE_TUNING, QUICK),
     "labels from scratch": (LSTMLabelling(width=8, embedding_width=6, directions="both", layers=2), QUICK),
+    "with n-grams": (replace(RECURRENT, ngram_memory=4, ngram_rows=20), replace(QUICK, ema=0.9, accumulate=2)),
+    "with n-grams, a Transformer": (replace(TRANSFORMER, ngram_memory=3, ngram_rows=20), QUICK),
     "in bfloat16": (RECURRENT, replace(QUICK, precision="bfloat16")),
 }
 

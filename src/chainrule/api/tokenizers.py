@@ -1,10 +1,12 @@
-"""Tokenizers for training and loading: learned from a text, or opened with a saved model."""
+"""Tokenizers for training and loading: learned from a text, or saved with a model; and how two of them differ."""
 
 from __future__ import annotations
 
 import unicodedata
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import ModelFormatError, SettingError, opening_folder
@@ -104,3 +106,27 @@ def tokenize_source(
     growing = learner.with_vocabulary(Vocabulary(known))  # which collects the words that are left out
     stream = encode_stream(growing, source, progress, grow=True, expecting=expecting, file=file)
     return keep_tokens(known, growing, stream)
+
+
+def difference_of(one: Tokenizer, other: Tokenizer) -> str | None:
+    """How two tokenizers differ, in words; None if they do not."""
+    if one.name != other.name or one.splitter.definition != other.splitter.definition:
+        detail = f"{one.name} and {other.name}" if one.name != other.name else f"two {one.name} tokenizers"
+        return f"they use {detail}; retrain one of them with the tokenizer of the other"
+    if one.normaliser.steps != other.normaliser.steps:
+        steps = [",".join(tokenizer.normaliser.steps) or "nothing" for tokenizer in (one, other)]
+        return f"their texts are normalised by {steps[0]} and by {steps[1]}; retrain one of them"
+    if any(not np.array_equal(a, other.vocabulary.arrays()[name]) for name, a in one.vocabulary.arrays().items()):
+        ours, theirs = (set(tokenizer.vocabulary.tokens()) for tokenizer in (one, other))
+        sizes = f"{len(ours):,} and {len(theirs):,} tokens, {len(ours & theirs):,} of them in both"
+        advice = (
+            "merge n-gram models into a static mixture (chainrule.merge, or mix --static), or retrain one with the "
+            "tokenizer of the other, preferably the one whose vocabulary covers more of the texts to come: "
+            "spelling out unknown words costs more than a mixture gains"
+        )
+        return (
+            f"their vocabularies have {sizes}; {advice}"
+            if ours != theirs
+            else (f"their vocabularies give the same {len(ours):,} tokens other ids; {advice}")
+        )
+    return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import lru_cache
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
@@ -12,13 +12,15 @@ from chainrule.base.arguments import as_tokens, check_least, check_tokens
 from chainrule.base.bfloat16 import has_nan
 from chainrule.base.scratch import parts_released
 from chainrule.errors import EstimationError, ModelFormatError, SettingError
-from chainrule.protocol import State
+from chainrule.protocol import END, State
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtyping import Float32, Float64, Int32
+    from jaxtyping import Float32, Float64, Int32, Int64
     from numpy import ndarray
+
+    from chainrule.protocol import LanguageModel
 
 
 Rows = TypeVar("Rows", bound=np.ndarray)
@@ -133,6 +135,18 @@ def _ascending(banned: tuple[int, ...], vocabulary_size: int) -> Int32[ndarray, 
     banned_ids = np.unique(as_tokens(banned))
     check_tokens(banned_ids, vocabulary_size)
     return banned_ids.astype(np.int32)
+
+
+def rows_after(
+    model: LanguageModel[Any], stream: Int32[ndarray, " T"], positions: Int64[ndarray, " R"], reach: int
+) -> Float32[ndarray, "R V"]:
+    """The distributions at some positions of a text, of a model that looks `reach` tokens back."""
+    back = positions[:, None] + np.arange(-reach, 0)
+    read = np.where(back < 0, END, stream[np.maximum(back, 0)]).astype(np.int32)  # (R, reach)
+    state = model.select(model.start([np.empty(0, np.int32)]), np.zeros(len(positions), np.int32))
+    for tokens in read.T:
+        state = model.advance(state, np.ascontiguousarray(tokens))
+    return model.next_log_probs(state)
 
 
 def check_log_probs(log_probs: Float32[ndarray, " T"] | Float32[ndarray, "B V"]) -> None:

@@ -20,7 +20,7 @@ from chainrule.errors import ModelFormatError
 from chainrule.protocol import BEGIN, END, UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from jaxtyping import Float32, Int32
     from numpy import ndarray
@@ -116,6 +116,16 @@ def stream_with_unknown(
     documents = np.split(stream, np.flatnonzero(as_tokens(stream) == END) + 1)
     shares = model.unknown_log_probs([document[:-1] for document in documents if len(document)])
     return model.score_stream(stream), join(shares)
+
+
+def stream_parts(
+    models: Sequence[LanguageModel[Any]], stream: Int32[ndarray, " T"], size: int
+) -> Iterator[tuple[Float32[ndarray, "part V"], ...]] | None:
+    """The distributions of each model along a stream, `size` positions at a time; None where one cannot give them."""
+    readers = [getattr(model, "stream_rows", None) for model in models]
+    if any(reader is None for reader in readers):
+        return None
+    return zip(*(reader(stream, size) for reader in readers if reader is not None), strict=True)
 
 
 def split_as(

@@ -26,6 +26,7 @@ from chainrule.mixture.components import (
     join,
     previous_tokens,
     split_as,
+    stream_parts,
     stream_with_unknown,
 )
 from chainrule.protocol import BEGIN, END, UNKNOWN
@@ -166,6 +167,7 @@ class LinearMixture(_Mixture):
         return self._log_weights[self.classes[previous]].T
 
 
+_LONG = 256  # tokens of a stream that is worth reading many positions at a time
 BATCH_PROBS = 1 << 22  # probabilities of each component that a batch of sequences may have
 
 
@@ -187,19 +189,17 @@ class LogLinearMixture(_Mixture):
 
     def score_stream(self, stream: Int32[ndarray, " T"]) -> Float32[ndarray, " T"]:
         """As `Scorer.score_stream`."""
-        return self.score([stream], end=False)[0]  # each component treats </s> in its own way
+        return self._score_along(stream, [None])[0]
 
     def score_stream_with_unknown(
         self, stream: Int32[ndarray, " T"], on_share: Callable[[float], None] | None = None
     ) -> tuple[Float32[ndarray, " T"], Float32[ndarray, " T"]]:
         """The log-probabilities of a stream's tokens, and of <unk> at their positions.
 
-        on_share: called once, after the first of the two, with the share that is done.
+        on_share: called with the share that is done.
         """
-        scores = self.score_stream(stream)
-        if on_share is not None:
-            on_share(0.5)
-        return scores, self.unknown_log_probs([stream], end=False)[0]
+        scores, shares = self._score_along(stream, [None, UNKNOWN], on_share)
+        return scores, shares
 
     def unknown_log_probs(
         self, sequences: Sequences, *, prefixes: Sequences | None = None, end: bool = True
@@ -209,7 +209,9 @@ class LogLinearMixture(_Mixture):
 
     def next_log_probs(self, state: MixtureState) -> Float32[ndarray, "B V"]:
         """As `LanguageModel.next_log_probs`. Raises SettingError if no token has a probability in all components."""
-        rows = self.components.rows(state)
+        return self._product(self.components.rows(state))
+
+    def _product(self, rows: Sequence[Float32[ndarray, "B V"]]) -> Float32[ndarray, "B V"]:
         pairs = [(row, weight) for row, weight in zip(rows, self.weights.tolist(), strict=True) if weight > 0]
         product = pairs[0][0] * np.float32(pairs[0][1])
         for row, weight in pairs[1:]:
@@ -226,6 +228,29 @@ class LogLinearMixture(_Mixture):
     def weights_of(self, state: MixtureState) -> Float64[ndarray, "B models"]:
         """The weights of the models, which are the same in each row."""
         return np.repeat(self.weights[None], len(state.previous), axis=0)
+
+    def _score_along(
+        self, stream: Int32[ndarray, " T"], asked: Sequence[int | None], on_share: Callable[[float], None] | None = None
+    ) -> list[Float32[ndarray, " T"]]:
+        """For each that is asked, the log-probabilities of a stream's tokens (None), or of one token at all positions.
+
+        Many positions at a time where the stream is long and all components can; each treats </s> in its own way.
+        """
+        parts = None
+        if len(stream) >= _LONG:
+            parts = stream_parts(self.components.models, stream, max(1, BATCH_PROBS // self.vocabulary_size))
+        if parts is None:
+            return [self._score_by_steps([stream], None, end=False, token=token)[0] for token in asked]
+        check_tokens(stream, self.vocabulary_size)
+        scores, begin = [np.empty(len(stream), np.float32) for _ in asked], 0
+        for rows in parts:
+            product, span = self._product(rows), slice(begin, begin + len(rows[0]))
+            for token, own in zip(asked, scores, strict=True):
+                own[span] = product[np.arange(len(product)), stream[span] if token is None else token]
+            begin = span.stop
+            if on_share is not None:
+                on_share(begin / len(stream))
+        return scores
 
     def _score_by_steps(
         self, sequences: Sequences, prefixes: Sequences | None, *, end: bool, token: int | None

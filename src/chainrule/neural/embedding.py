@@ -64,7 +64,7 @@ def vectors_of_read(
     rows = [add_boundaries(sequence, network) for sequence in sequences]
     width = _hidden(network, torch.full((1, 1), END, device=network.device), None, layer).shape[-1]
     all_vectors = [np.empty((len(row), width), np.float32) for row in rows]
-    pieces = pieces_of([len(row) for row in rows], network.encoder)
+    pieces = pieces_of([len(row) for row in rows], network)
     for batch in batches_of(pieces, _TOGETHER_BFLOAT16 if bfloat16 else _TOGETHER):
         tokens = pad([rows[row][begin:end] for row, begin, _, end in batch], END)
         lengths = [end - begin for _, begin, _, end in batch]
@@ -86,15 +86,21 @@ def vectors_of_read(
 def _hidden(
     network: Network, tokens: Int64[Tensor, "B T"], starts: Bool[Tensor, "B T"] | None, layer: int | None
 ) -> Float[Tensor, "B T D"]:
-    """The hidden states of a layer. starts: as for `Encoder`. Raises SettingError."""
+    """The hidden states of a layer; those of the last one as the output reads them, with the n-gram memory, if any.
+
+    starts: as for `Encoder`. Raises SettingError.
+    """
     x = network.embed(tokens)
     last, hidden = 0, x
-    for last, hidden in enumerate(chain([x], network.encoder.hidden_layers(x, starts))):
-        if last == layer:
+    layers = chain([x], network.encoder.hidden_layers(x, starts))
+    for last, hidden in enumerate(layers):
+        if last == layer and (network.ngram_memory is None or next(layers, None) is not None):
             return hidden
+        if last == layer:
+            return network.remember(hidden, tokens)
     if layer is not None:
         raise SettingError(f"there is no layer {layer}; expected 0 (the embedding) to {last} (the last layer)")
-    return hidden
+    return network.remember(hidden, tokens)
 
 
 class NetworkVectors:

@@ -106,7 +106,8 @@ def log_probs_without(
                     x[row, :, unit.part] = _replacement(x[row, :, unit.part], by, other)
             return x
 
-        hidden = encoder.read_edited(network.embed(inputs), edit).expand(len(some), -1, -1)
+        edited = network.remember(encoder.read_edited(network.embed(inputs), edit), inputs)
+        hidden = edited.expand(len(some), -1, -1)
         rows += [network.output.log_probs_of(row, targets).float().cpu().numpy() for row in hidden]
     progress("replacing outputs", 1, 1)
     return np.stack(rows)

@@ -3,6 +3,8 @@
 The input of a text begins with </s>, as between the documents of a stream. The setting `memory` decides what the
 network remembers after the end of a document: a stream's memory continues, a document's begins anew.
 
+`memory_effects` shows what each row of an n-gram memory changes.
+
 The logit lens (nostalgebraist 2020) reads each layer's hidden state by the network's own final norm and output: a
 Transformer's layers all add to one residual stream, so that any of them can be read so.
 """
@@ -10,7 +12,7 @@ Transformer's layers all add to one residual stream, so that any of them can be 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -22,6 +24,8 @@ from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural.embedding import NetworkVectors
 from chainrule.neural.encoders.transformer import Transformer
 from chainrule.neural.layers import state as encoder_states
+from chainrule.neural.layers.matrix_products import one_by_one
+from chainrule.neural.layers.output import FullSoftmax
 from chainrule.neural.quantization import is_quantised
 from chainrule.neural.scoring import (
     WARM_UP,
@@ -29,6 +33,7 @@ from chainrule.neural.scoring import (
     pad,
     position_tops,
     score_rows,
+    stream_rows,
     stride,
     top_tokens,
     window_start,
@@ -36,7 +41,7 @@ from chainrule.neural.scoring import (
 from chainrule.protocol import BEGIN, END
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from jaxtyping import Bool, Float, Float32, Float64, Int32, Int64
     from numpy import ndarray
@@ -55,16 +60,46 @@ def layer_log_probs(network: Network, inputs: Int32[ndarray, " read"]) -> dict[i
     """
     encoder, output = network.encoder, network.output
     final_norm = encoder.norm if isinstance(encoder, Transformer) else None
-    x = network.embed(torch.from_numpy(inputs.astype(np.int64))[None].to(network.device))
-    hidden = [states[0, -1] for states in encoder.hidden_layers(x)]
+    tokens = torch.from_numpy(inputs.astype(np.int64))[None].to(network.device)
+    hidden = [states[0, -1] for states in encoder.hidden_layers(network.embed(tokens))]
+    memory = network.ngram_memory
+    rows = 0.0 if memory is None else memory(network.as_read(tokens))[0][0, -1]
     guesses = {}
     for layer, state in enumerate(hidden, 1):
         if state.shape[-1] != encoder.width:
             continue
         if final_norm is not None and layer < len(hidden):  # the last one is normalised already
             state = final_norm(state)
-        guesses[layer] = output.log_probs(state).cpu().numpy()
+        guesses[layer] = output.log_probs(state + rows).cpu().numpy()
     return guesses
+
+
+class MemoryEffect(NamedTuple):
+    """What the row of one context of an n-gram memory changes in a prediction.
+
+    context: the last tokens. changes: of log P of each token, in nats, against the prediction without the row.
+    """
+
+    context: Int32[ndarray, " context"]
+    changes: Float32[ndarray, " V"]
+
+
+@torch.inference_mode()
+def memory_effects(network: Network, inputs: Int32[ndarray, " read"]) -> list[MemoryEffect]:
+    """The contexts of an n-gram memory after what is read, the shortest first; none of a network without one.
+
+    inputs: as the network reads them, </s> before the text.
+    """
+    memory = network.ngram_memory
+    if memory is None:
+        return []
+    tokens = torch.from_numpy(inputs.astype(np.int64))[None].to(network.device)
+    hidden = network.read(tokens)[0][0, -1]
+    slots = memory.slots(tokens)[0][0, -1]
+    rows = memory.project(memory.table[slots[slots >= 0]]).to(hidden.dtype)
+    log_probs = network.output.log_probs(torch.cat((hidden[None], hidden - rows)))
+    changes = (log_probs[0] - log_probs[1:]).nan_to_num(0.0).cpu().numpy()  # of <s>: -inf less -inf
+    return [MemoryEffect(inputs[-length:], change) for length, change in enumerate(changes, 1)]
 
 
 @dataclass
@@ -108,8 +143,8 @@ class NeuralModel(NetworkVectors):
         parts = [f"context:{self.network.memory}"]
         if encoder.context is not None:
             parts += [f"window:{encoder.context}", f"stride:{stride(encoder.context)}"]
-        elif encoder.reach is not None:
-            parts.append(f"reach:{encoder.reach}")
+        elif self.network.reach is not None:
+            parts.append(f"reach:{self.network.reach}")
         elif self.network.memory == "stream":
             parts.append(f"warm-up:{WARM_UP}")
         if is_quantised(self.network):
@@ -147,6 +182,13 @@ class NeuralModel(NetworkVectors):
             scores, others = score_rows(self.network, documents_of(stream), unknown=unknown, on_share=on_share)
         empty = np.empty(0, np.float32)
         return np.concatenate([empty, *scores]), np.concatenate([empty, *others])
+
+    def stream_rows(self, stream: Tokens, size: int) -> Iterator[Float32[ndarray, "part vocab"]]:
+        """As `StreamReader.stream_rows`."""
+        stream = as_tokens(stream)
+        check_tokens(stream, self.vocabulary_size)
+        texts = [stream] if self.network.memory == "stream" else documents_of(stream)
+        return stream_rows(self.network, texts, size)
 
     @torch.inference_mode()
     def start(self, prefixes: Sequence[Tokens]) -> Reading:
@@ -189,8 +231,7 @@ class NeuralModel(NetworkVectors):
             memory = state.memory
             if state.rows is not None:
                 memory = encoder_states.select(memory, self._tensor(state.rows.astype(np.int64)))
-        vectors = self.network.embedding(self._tensor(pad(rows, END, left=True)))
-        hidden, memory = self.network.encoder(vectors, memory, starts)
+        hidden, memory = self.network.read(self._tensor(pad(rows, END, left=True)), memory, starts)
         return Reading(memory, _Next(hidden[:, -1].clone()))
 
     @torch.inference_mode()
@@ -207,6 +248,43 @@ class NeuralModel(NetworkVectors):
             starts = self._tensor(tokens == END)[:, None]
         hidden, memory = self._read(self._tensor(tokens.astype(np.int64))[:, None], memory, starts)
         return Reading(memory, _Next(hidden[:, -1]))
+
+    @property
+    def reads_ahead(self) -> bool:
+        """As `AheadReader.reads_ahead`; products of a device other than the processor have other bits for more rows."""
+        encoder = self.network.encoder
+        reads = isinstance(encoder, Transformer) and not encoder.is_stateful and not encoder.is_bidirectional
+        return reads and self.network.ngram_memory is None and self.network.device.type == "cpu"
+
+    def room_ahead(self, state: Reading) -> int:
+        """As `AheadReader.room_ahead`."""
+        encoder = self.network.encoder
+        if len(state) != 1 or not self.reads_ahead or not isinstance(encoder, Transformer):
+            return 0
+        memory = self._own_rows(state)[0] if state.rows is not None else state.memory
+        return encoder.room_ahead(memory) if isinstance(memory, encoder_states.Cache) else 0
+
+    @torch.inference_mode()
+    def read_ahead(self, state: Reading, tokens: Tokens) -> list[Reading]:
+        """As `AheadReader.read_ahead`."""
+        encoder, memory = self.network.encoder, self._own_rows(state)[0]
+        assert isinstance(encoder, Transformer)
+        assert isinstance(memory, encoder_states.Cache)
+        check_tokens(tokens, self.vocabulary_size)
+        read = self.network.embed(self._tensor(as_tokens(tokens).astype(np.int64))[None])
+        hidden, memories = encoder.read_ahead(read, memory)
+        nexts = [_Next(hidden[0, i : i + 1]) for i in range(len(memories))]
+        if isinstance(self.network.output, FullSoftmax):  # which reads its large matrix once for all of them
+            with one_by_one():
+                log_probs = self.network.output.log_probs(hidden[0])
+            for i, following in enumerate(nexts):
+                following.log_probs = log_probs[i : i + 1]
+        return [Reading(*pair) for pair in zip(memories, nexts, strict=True)]
+
+    def forget_ahead(self, state: Reading) -> None:
+        """As `AheadReader.forget_ahead`."""
+        if isinstance(state.memory, encoder_states.Cache):
+            state.memory.give_up_rest()
 
     def select(self, state: Reading, rows: Int32[ndarray, " new_rows"]) -> Reading:
         """As `LanguageModel.select`; nothing is copied until the next step."""
@@ -284,6 +362,10 @@ class NeuralModel(NetworkVectors):
         """
         return layer_log_probs(self.network, self.last_window(as_tokens(prefix)))
 
+    def memory_effects(self, prefix: Tokens) -> list[MemoryEffect]:
+        """What each row of the n-gram memory changes after a prefix; see `memory_effects` above."""
+        return memory_effects(self.network, self.last_window(as_tokens(prefix)))
+
     def _score(
         self, sequences: Sequence[Tokens], prefixes: Sequence[Tokens] | None, *, end: bool, unknown: bool
     ) -> tuple[list[Float32[ndarray, " tokens"]], list[Float32[ndarray, " tokens"]]]:
@@ -305,7 +387,7 @@ class NeuralModel(NetworkVectors):
         self, tokens: Int64[Tensor, "B T"], state: encoder_states.State, starts: Bool[Tensor, "B T"] | None
     ) -> tuple[Float[Tensor, "B T D"], encoder_states.State]:
         """As `Network.forward`, but a row begins anew only at `starts`, not at every </s>."""
-        return self.network.encoder(self.network.embed(tokens), state, starts)
+        return self.network.read(self.network.as_read(tokens), state, starts)
 
     def _own_rows(
         self, state: Reading
@@ -335,7 +417,8 @@ class NeuralModel(NetworkVectors):
             inputs = np.where(inputs == END, BEGIN, inputs)
         if encoder.context is not None:
             return inputs[window_start(len(inputs), encoder.context) :]
-        return inputs if encoder.reach is None else inputs[-encoder.reach :]
+        reach = self.network.reach
+        return inputs if reach is None else inputs[-reach:]
 
     def _tensor(self, array: ndarray) -> Tensor:
         return torch.from_numpy(array).to(self.network.device)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.config.network import Memory
     from chainrule.neural.layers.basic import Embedding
+    from chainrule.neural.layers.ngram_memory import NGramMemory
     from chainrule.neural.layers.output import AdaptiveSoftmax, FullSoftmax, NoOutput, SampledSoftmax
     from chainrule.neural.layers.state import State
     from chainrule.neural.sentence_pairs import NextSentence
@@ -77,7 +78,7 @@ class Encoder(Protocol):
 
 
 class Network(nn.Module):
-    """Embedding, encoder, output."""
+    """Embedding, encoder, output; between the last two, perhaps an n-gram memory."""
 
     def __init__(
         self,
@@ -86,11 +87,14 @@ class Network(nn.Module):
         encoder: Encoder,
         output: FullSoftmax | SampledSoftmax | AdaptiveSoftmax | NoOutput,
         next_sentence: NextSentence | None = None,
+        ngram_memory: NGramMemory | None = None,
     ) -> None:
-        """next_sentence: whether there is a second output, for pairs of sentences."""
+        """next_sentence: whether there is a second output, for pairs of sentences. ngram_memory: what is added to the
+        encoder's hidden states; the state then is the encoder's and the memory's.
+        """
         super().__init__()
         self.config, self.embedding, self.encoder, self.output = config, embedding, encoder, output
-        self.next_sentence = next_sentence
+        self.next_sentence, self.ngram_memory = next_sentence, ngram_memory
         self.vocabulary_size = len(embedding.weight)
 
     def forward(
@@ -111,20 +115,51 @@ class Network(nn.Module):
         if self.memory == "document":
             borders = tokens == END
             starts = borders if starts is None else starts | borders
-        return self.encoder(self.embed(tokens), state, starts)
+        return self.read(self.as_read(tokens), state, starts)
 
-    def embed(self, tokens: Int64[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
-        """The vectors of the tokens that are read; the </s> before a text becomes <s> where texts begin with that.
+    def read(
+        self, tokens: Int64[Tensor, "B T"], state: State = None, starts: Bool[Tensor, "B T"] | None = None
+    ) -> tuple[Float[Tensor, "B T D"], State]:
+        """Hidden states after tokens that are read exactly as given, and the state to continue from.
+
+        state, starts: as for `Encoder`.
+        """
+        if self.ngram_memory is None:
+            return self.encoder(self.embedding(tokens), state, starts)
+        before, recent = (None, None) if state is None else cast("tuple[State, Tensor]", state)
+        hidden, after = self.encoder(self.embedding(tokens), before, starts)
+        rows, recent = self.ngram_memory(tokens, recent, starts)
+        return hidden + rows.to(hidden.dtype), None if after is None else (after, recent)
+
+    def remember(self, hidden: Float[Tensor, "B T D"], tokens: Int64[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
+        """An encoder's hidden states after tokens that begin texts, with the rows of the n-gram memory, if any."""
+        if self.ngram_memory is None:
+            return hidden
+        return hidden + self.ngram_memory(self.as_read(tokens))[0].to(hidden.dtype)
+
+    def as_read(self, tokens: Int64[Tensor, "B T"]) -> Int64[Tensor, "B T"]:
+        """The tokens that are read: the </s> before a text becomes <s> where texts begin with that.
 
         A network with a document's memory reads </s> only as what a text begins with.
         """
         if self.config.begins_with == "<s>" and not self.encoder.is_bidirectional:
-            tokens = torch.where(tokens == END, BEGIN, tokens)
-        return cast("Tensor", self.embedding(tokens))
+            return torch.where(tokens == END, BEGIN, tokens)
+        return tokens
+
+    def embed(self, tokens: Int64[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
+        """The vectors of the tokens, `as_read`."""
+        return cast("Tensor", self.embedding(self.as_read(tokens)))
 
     def start(self, rows: int) -> State:
         """The state of rows that have read nothing."""
-        return self.encoder.start(rows)
+        state = self.encoder.start(rows)
+        return state if self.ngram_memory is None else (state, self.ngram_memory.start(rows))
+
+    @property
+    def reach(self) -> int | None:
+        """As `Encoder.reach`, with the n-gram memory."""
+        reach = self.encoder.reach
+        return reach if reach is None or self.ngram_memory is None else max(reach, self.ngram_memory.reach)
 
     @property
     def types(self) -> Tensor | None:

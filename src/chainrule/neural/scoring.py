@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.neural.layers import state as encoder_states
-    from chainrule.neural.network import Encoder, Network
+    from chainrule.neural.network import Network
 
     Tokens = Int32[ndarray, " tokens"]
 
@@ -61,18 +61,19 @@ def window_start(inputs: int, context: int) -> int:
     return 0 if beyond <= 0 else -(-beyond // stride(context)) * stride(context)
 
 
-def pieces_of(lengths: Sequence[int], encoder: Encoder, *, warm_up: int | None = None) -> list[Piece]:
+def pieces_of(lengths: Sequence[int], network: Network, *, warm_up: int | None = None) -> list[Piece]:
     """Pieces that score each input of each row. lengths: the lengths of the rows, in inputs.
 
     The pieces of a bidirectional encoder overlap and are equally long; where two score the same input, the later piece
     of the row counts, since it has the most context on both sides.
     """
-    return [piece for row, length in enumerate(lengths) for piece in _row_pieces(row, length, encoder, warm_up)]
+    return [piece for row, length in enumerate(lengths) for piece in _row_pieces(row, length, network, warm_up)]
 
 
-def _row_pieces(row: int, length: int, encoder: Encoder, warm_up: int | None) -> Iterator[Piece]:
+def _row_pieces(row: int, length: int, network: Network, warm_up: int | None) -> Iterator[Piece]:
     if not length:
         return
+    encoder = network.encoder
     if encoder.is_bidirectional:
         size = min(length, encoder.context or length)
         begins = [*range(0, length - size, max(1, size // 2)), length - size]
@@ -85,9 +86,9 @@ def _row_pieces(row: int, length: int, encoder: Encoder, warm_up: int | None) ->
             yield Piece(row, begin, begin + context - step, min(begin + context, length))
         return
     early, size = 0, length
-    if encoder.reach is not None:
-        early = encoder.reach - 1
-        size = max(encoder.reach, WARM_UP)
+    if network.reach is not None:
+        early = network.reach - 1
+        size = max(network.reach, WARM_UP)
     elif warm_up is not None and length >= 2 * _SCORED:
         early = warm_up
         size = -(-length // min(_ROWS, length // _SCORED))
@@ -168,6 +169,52 @@ def score_rows(
     return scores, others
 
 
+def stream_rows(network: Network, rows: Sequence[Tokens], size: int) -> Iterator[Float32[ndarray, "part V"]]:
+    """The distributions of the tokens of texts, one text after the other, `size` positions at a time."""
+    waiting: list[ndarray] = []
+    count = 0
+    for hidden in _hidden_in_order(network, rows):
+        for low in range(0, len(hidden), size):
+            with torch.inference_mode():
+                waiting.append(network.output.log_probs(hidden[low : low + size]).cpu().numpy())
+            count += len(waiting[-1])
+            while count >= size:
+                joined = np.concatenate(waiting)
+                check_log_probs(joined[:size])
+                yield joined[:size]
+                waiting, count = [joined[size:]], count - size
+    if count:
+        yield np.concatenate(waiting)
+
+
+def _hidden_in_order(network: Network, rows: Sequence[Tokens]) -> Iterator[Float[Tensor, "part D"]]:
+    """The hidden states at the positions of texts, in order."""
+    inputs = [np.concatenate([[END], row[:-1]]) for row in rows]
+    together = TOGETHER_ON_PROCESSORS if network.device.type == "cpu" else TOGETHER
+    pieces, batch = pieces_of([len(row) for row in rows], network), list[Piece]()
+
+    def read() -> Iterator[Float[Tensor, "part D"]]:
+        tokens = _tensor(network, pad([inputs[row][begin:end] for row, begin, _, end in batch], END))
+        with torch.inference_mode():
+            parts = _hidden_parts(network, tokens)
+            if len(batch) == 1:
+                [(_, begin, first, _)] = batch
+                yield from (hidden[0, max(0, first - begin - (part.start or 0)) :] for part, hidden in parts)
+                return
+            whole = torch.cat([hidden for _, hidden in parts], 1)
+        for hidden, (_, begin, first, end) in zip(whole, batch, strict=True):
+            yield hidden[first - begin : end - begin]
+
+    for piece in pieces:
+        longest = max(other.end - other.begin for other in (*batch, piece))
+        if batch and (len(batch) + 1) * longest > together:
+            yield from read()
+            batch.clear()
+        batch.append(piece)
+    if batch:
+        yield from read()
+
+
 @torch.inference_mode()
 def position_tops(
     network: Network, sequences: Sequence[Tokens], k: int
@@ -231,7 +278,7 @@ def _batches(
     """Batches of pieces of rows, with their inputs."""
     inputs = [np.concatenate([[END], row[:-1]]) for row in rows]
     together = TOGETHER_ON_PROCESSORS if network.device.type == "cpu" else TOGETHER
-    for batch in batches_of(pieces_of([len(row) for row in rows], network.encoder, warm_up=warm_up), together):
+    for batch in batches_of(pieces_of([len(row) for row in rows], network, warm_up=warm_up), together):
         yield batch, _tensor(network, pad([inputs[row][begin:end] for row, begin, _, end in batch], END))
         pause()
 
@@ -252,7 +299,7 @@ def _hidden_parts(network: Network, tokens: Int64[Tensor, "B T"]) -> Iterator[tu
     state: encoder_states.State = None
     for begin in range(0, tokens.shape[1], _READ_AT_ONCE) if carries else [0]:
         part = slice(begin, begin + _READ_AT_ONCE if carries else None)
-        hidden, state = encoder(network.embed(tokens[:, part]), state, None)
+        hidden, state = network.read(network.as_read(tokens[:, part]), state)
         yield part, hidden
         pause()
 

@@ -28,10 +28,11 @@ E = TypeVar("E")
 
 
 class Rows(NamedTuple):
-    """The tokens that a step reads, and those that it predicts."""
+    """The tokens that a step reads, those that it predicts, and where."""
 
     inputs: Int64[ndarray, "B T"]
     targets: Int64[ndarray, "B T"]
+    positions: Int64[ndarray, "B T"]  # of the targets in the stream
 
 
 class ShuffledWindows:
@@ -81,8 +82,9 @@ class ContiguousBatches:
 
 def _rows(stream: Int32[ndarray, " tokens"], starts: Int64[ndarray, " B"], length: int) -> Rows:
     positions = starts[:, None] + np.arange(-1, length)  # (B, T + 1); -1 is the text's last token, which is </s>
-    ids = stream[positions % stream.size].astype(np.int64)
-    return Rows(ids[:, :-1], ids[:, 1:])
+    positions %= stream.size
+    ids = stream[positions].astype(np.int64)
+    return Rows(ids[:, :-1], ids[:, 1:], positions[:, 1:])
 
 
 def check_long_enough(stream: Int32[ndarray, " tokens"], length: int) -> None:
@@ -99,6 +101,7 @@ class MicroBatch(NamedTuple):
 
     inputs: Int64[ndarray, "B T"]
     targets: Int64[ndarray, "B T"]
+    positions: Int64[ndarray, "B T"]  # of the targets in the text
     continues: bool  # whether the rows continue those of the part before
 
 

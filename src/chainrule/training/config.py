@@ -75,6 +75,9 @@ class TrainingConfig:
         None, "the peak rate of AdamW or SGD; nothing: by the optimiser and the family", least=0
     )
     matrix_learning_rate: float | None = option(None, "the peak rate of Muon; nothing: by the family", least=0)
+    ngram_learning_rate: float | None = option(
+        None, "the peak rate of Adagrad for the rows of an n-gram memory; nothing: 0.1", least=0
+    )
     schedule: Schedule = option(
         "constant",
         "after the warm-up: cosine; linear; constant, then linear; plateau: halved when validation stops improving",
@@ -134,7 +137,7 @@ class TrainingConfig:
         given = [name for name in BUDGETS if getattr(self, name) is not None]
         if len(given) > 1:
             raise SettingError(f"{' and '.join(given)} are both given; choose one of them")
-        for name in (*given, "learning_rate", "matrix_learning_rate"):
+        for name in (*given, "learning_rate", "matrix_learning_rate", "ngram_learning_rate"):
             if getattr(self, name) == 0:
                 raise SettingError(f"{name} is 0; expected more than 0")
         if self.batch is not None and self.batch % self.accumulate:

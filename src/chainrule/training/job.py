@@ -15,7 +15,7 @@ from chainrule.training.config import TrainingConfig
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from jaxtyping import Bool, Int32
+    from jaxtyping import Bool, Float32, Int32, Int64
     from numpy import ndarray
     from torch import Tensor, nn
 
@@ -148,13 +148,26 @@ class Validation:
         return (loss * self.stream.size + self.spelling) / math.log(2) / max(1, self.bytes)
 
 
+@dataclass(frozen=True)
+class KnownDistribution:
+    """What a network learns the residual of: functions from positions of the training text, and of that to validate on,
+    to the distributions there, (R, V), in nats; 0 for tokens that have no probability.
+
+    held_out: why it has not seen what it predicts in training, a sentence for users.
+    """
+
+    training: Callable[[Int64[ndarray, " R"]], Float32[ndarray, "R V"]]
+    validation: Callable[[Int64[ndarray, " R"]], Float32[ndarray, "R V"]]
+    held_out: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class StreamOptions:
     """What training on a stream of tokens takes besides the stream and the network's settings.
 
     origin: where the ids came from; a run resumes only if it is the same. vectors: those to initialise the embedding
     with. begins_word: whether a token begins a word, for masks of whole words. start: a network with the same settings,
-    whose weights training starts from.
+    whose weights training starts from. known: the distribution that the network learns the residual of.
     """
 
     training: TrainingConfig = field(default_factory=TrainingConfig)
@@ -163,3 +176,4 @@ class StreamOptions:
     vectors: InitialVectors | None = None
     begins_word: Bool[ndarray, " vocab"] | None = None
     start: Network | None = None
+    known: KnownDistribution | None = None

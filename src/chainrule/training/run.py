@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic
 import torch
 
 from chainrule.errors import EstimationError, SettingError
+from chainrule.neural.layers.ngram_memory import memories_of
 from chainrule.storage.model_folder import check_target
 from chainrule.training.checkpoint import FOLDER, Checkpoints, check_same, open_checkpoint
 from chainrule.training.config import TrainingRun, settings_of
@@ -32,6 +33,7 @@ from chainrule.training.job import N, Setup, StreamOptions
 from chainrule.training.objectives.masked import two_sided_job
 from chainrule.training.objectives.next_sentence import next_sentence_job
 from chainrule.training.objectives.next_token import next_token_job
+from chainrule.training.objectives.residual import Residual, residual_job
 from chainrule.training.reports import Log, Report, interruptions
 from chainrule.training.sizes import choose_batch, with_size
 from chainrule.training.timetable import Timetable
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from chainrule.neural.network import Network
     from chainrule.training.checkpoint import DataFolder, OpenedCheckpoint, RunProgress
     from chainrule.training.job import TrainingJob
+    from chainrule.training.sizes import MakeJob
 
 
 def validate_finally(trainer: Trainer, timetable: Timetable) -> dict[str, Any] | None:
@@ -114,14 +117,20 @@ def train_network(
 ) -> tuple[Network, dict[str, Any]]:
     """Trains a network of any family on a stream; returns and raises as `run_job`, and raises TextError."""
     options, run = options or StreamOptions(), run or TrainingRun()
-    if config.predicts_next_sentence:
+    make_job: MakeJob = next_token_job
+    if options.known is not None:
+        make_job = residual_job
+    elif config.predicts_next_sentence:
         make_job = next_sentence_job
-    else:
-        make_job = two_sided_job if config.is_bidirectional else next_token_job
+    elif config.is_bidirectional:
+        make_job = two_sided_job
     run = run if run.began is not None else replace(run, began=time.monotonic())
     config, notes = with_size(make_job, stream, vocabulary_size, config, options, run)
     job = make_job(stream, vocabulary_size, config, options)
-    return run_job(replace(job, notes=(*notes, *job.notes)), run)
+    network, record = run_job(replace(job, notes=(*notes, *job.notes)), run)
+    if isinstance(network, Residual):
+        return network.network, {**record, "residual_weight": network.weight}
+    return network, record
 
 
 def run_job(job: TrainingJob[N], run: TrainingRun) -> tuple[N, dict[str, Any]]:
@@ -191,6 +200,11 @@ class _RunningJob(Generic[N]):
             recompute_activations(blocks(network))
         if not training.shard or self.processes.number == 1:
             return network.to(machine.device)
+        if memories_of(network):
+            raise SettingError(
+                "a network with an n-gram memory cannot be shared out; leave shard out: each process "
+                "then has the whole network, and they exchange the rows that a step touches"
+            )
         if training.compile == "yes":
             raise SettingError("a network that is shared out (shard) cannot be compiled; leave compile out")
         from chainrule.training.distributed import Sharding, check_packages

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from chainrule.errors import SettingError, TextError
+from chainrule.neural.layers.ngram_memory import dense_parameters
 from chainrule.training.checkpoint import FOLDER, Checkpoints
 from chainrule.training.defaults import sizes_left_open, with_budget
 from chainrule.training.device import machine_for
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from chainrule.training.config import TrainingRun
     from chainrule.training.job import Objective, StreamOptions, TrainingJob
 
-    MakeJob = Callable[[Int32[ndarray, " tokens"], int, NetworkConfig, StreamOptions], TrainingJob[Network]]
+    MakeJob = Callable[[Int32[ndarray, " tokens"], int, NetworkConfig, StreamOptions], TrainingJob[Any]]
 
 _TRIAL_SHARE, _MAX_TRIAL_SECONDS = 0.01, 1.0  # the trial takes this share of the minutes, but not longer
 _INSTANT = 1e-9  # seconds, in which a trial takes one step
@@ -71,7 +72,7 @@ def _costs(
     """What a step takes on this machine. rows: of the trial. budget: seconds."""
     row_seconds = _row_seconds(job, network, setup, rows, min(_MAX_TRIAL_SECONDS, _TRIAL_SHARE * budget))
     row_flops = objective.flops_per_token * objective.row_tokens
-    fixed_seconds = _UPDATE_SECONDS * sum(weight.numel() for weight in network.parameters())
+    fixed_seconds = _UPDATE_SECONDS * sum(weight.numel() for weight in dense_parameters(network))
     if setup.training.optimiser == "muon":
         fixed_seconds += orthogonalising_flops(matrices) / row_flops * row_seconds
     return Costs(row_seconds / setup.processes.number, fixed_seconds)
@@ -177,7 +178,7 @@ def with_size(
         return replace(config, **{name: kept[name] for name in names if name in kept}), ()
     tried = replace(options, training=training, validation=None, vectors=None, start=None)
     notes: list[str] = []
-    if "output" in names and vocabulary_size > _LARGE_VOCABULARY:
+    if "output" in names and vocabulary_size > _LARGE_VOCABULARY and options.known is None:
         with suppress(SettingError):
             config = replace(config, output="adaptive")
             notes.append(f"output='adaptive', since there are {vocabulary_size:,} tokens")
@@ -212,7 +213,7 @@ def _trial(job: TrainingJob[Network], budget: float) -> Trial:
         costs = _costs(job, network, setup, objective, matrices, choices[0], budget)
     rows = choose_rows(choices, budget, *costs) if job.training.batch is None else job.recipe.batch
     tokens = budget / (rows * costs.row + costs.fixed) * rows * objective.row_tokens
-    weights, parameters = (sum(each.numel() for each in every) for every in (matrices, network.parameters()))
+    weights, parameters = (sum(each.numel() for each in every) for every in (matrices, dense_parameters(network)))
     return Trial(weights, parameters, processes.broadcast(tokens))
 
 

@@ -1,4 +1,6 @@
-"""Mixes models of any families into one (`mix`); merges n-gram models into one that interpolates them (`merge`)."""
+"""Mixes models of any families into one (`mix`); merges n-gram models into one that interpolates them (`merge`); puts
+another known distribution beside a network (`exchange`).
+"""
 
 from __future__ import annotations
 
@@ -12,6 +14,7 @@ from chainrule import __version__
 from chainrule.api.models.language_models import CausalModel
 from chainrule.api.models.model import Model, check_kind, check_model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.api.tokenizers import difference_of
 from chainrule.base.arguments import as_list
 from chainrule.errors import EstimationError, SettingError, prefix_errors
 from chainrule.families.table import why_no_table
@@ -155,30 +158,6 @@ def speller_of(
     return mixed_speller(spellers, shares.tolist(), vocabulary, unseen_types=fewest_unseen(models))
 
 
-def difference_of(one: Tokenizer, other: Tokenizer) -> str | None:
-    """How two tokenizers differ, in words; None if they do not."""
-    if one.name != other.name or one.splitter.definition != other.splitter.definition:
-        detail = f"{one.name} and {other.name}" if one.name != other.name else f"two {one.name} tokenizers"
-        return f"they use {detail}; retrain one of them with the tokenizer of the other"
-    if one.normaliser.steps != other.normaliser.steps:
-        steps = [",".join(tokenizer.normaliser.steps) or "nothing" for tokenizer in (one, other)]
-        return f"their texts are normalised by {steps[0]} and by {steps[1]}; retrain one of them"
-    if any(not np.array_equal(a, other.vocabulary.arrays()[name]) for name, a in one.vocabulary.arrays().items()):
-        ours, theirs = (set(tokenizer.vocabulary.tokens()) for tokenizer in (one, other))
-        sizes = f"{len(ours):,} and {len(theirs):,} tokens, {len(ours & theirs):,} of them in both"
-        advice = (
-            "merge n-gram models into a static mixture (chainrule.merge, or mix --static), or retrain one with the "
-            "tokenizer of the other, preferably the one whose vocabulary covers more of the texts to come: "
-            "spelling out unknown words costs more than a mixture gains"
-        )
-        return (
-            f"their vocabularies have {sizes}; {advice}"
-            if ours != theirs
-            else (f"their vocabularies give the same {len(ours):,} tokens other ids; {advice}")
-        )
-    return None
-
-
 def heldout_stream(source: Source, tokenizer: Tokenizer, progress: Progress) -> Int32[ndarray, " tokens"]:
     """The ids of a text to tune on. Raises TextError; EstimationError if the models know none of its tokens."""
     stream = encode_stream(tokenizer, source, progress)
@@ -295,6 +274,35 @@ def merge(
         learned = Speller.of_vocabulary(tokenizer)
         speller = mixed_speller([learned], [1.0], tokenizer.vocabulary, unseen_types=fewest)
     return CausalModel("ngram", NGramModel(table), tokenizer, record, speller)
+
+
+def exchange(model: Model, known: Model, *, names: Sequence[str] | None = None) -> CausalModel:
+    """A network with another n-gram model in place of the one whose residual it learned; nothing is trained.
+
+    model: what `train` made with residual_of. known: an n-gram model with its tokenizer and vocabulary, such as one of
+    the texts to come. names: of both, for the record. Raises SettingError.
+
+    good:  chainrule.exchange(chainrule.load("plays/"), chainrule.train("law.txt", tokenizer="plays/"))
+    """
+    names = ["the model", "the known distribution"] if names is None else names
+    engine = check_kind(model, CausalModel).language_model
+    if not isinstance(engine, LogLinearMixture) or "residual_of" not in model.record:
+        raise SettingError(f"{names[0]}: is no network on a known distribution; expected what --residual-of has made")
+    if difference := difference_of(model.tokenizer, known.tokenizer):
+        raise SettingError(f"{names[0]} and {names[1]} cannot be joined: {difference}")
+    with prefix_errors(names[1]):
+        other = check_kind(known, CausalModel)
+    if known.family != "ngram" or not other.is_distribution:
+        raise SettingError(f"{names[1]}: is no n-gram model whose probabilities sum to one; give one")
+    families, models = engine.components.families, engine.components.models
+    components = Components((families[0], known.family), (models[0], other.language_model))
+    record = {
+        **model.record,
+        "exchanged": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "models": [model.record["models"][0], {"name": names[1], "family": known.family}],
+        "residual_of": names[1],
+    }
+    return CausalModel("mixture", LogLinearMixture(components, engine.weights), model.tokenizer, record, model.speller)
 
 
 def _over_one_vocabulary(models: Sequence[Model], names: Sequence[str]) -> tuple[Tokenizer, list[Table]]:

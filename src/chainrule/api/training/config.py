@@ -75,6 +75,13 @@ class TrainOptions(MemoryOptions, TextRunOptions, VectorOptions, TokenOptions):
     tune: Source | Paths | None = option(
         None, "choose weights, discounts or the constant that make this held-out text likeliest", reads="file"
     )
+    residual_of: int | NGramConfig | AnyPath | None = option(
+        None,
+        "train the network on what an n-gram model leaves to be learned: its order, such as 6, to estimate it from the "
+        "training text in folds; or a model folder that has not seen that text. The result is a log-linear mixture of "
+        "both",
+        reads=str,
+    )
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
+import numpy as np
+
 from chainrule.api.models.load_model import build_model, load
 from chainrule.api.progress_line import showing
 from chainrule.api.run import check_ids_room, ids_file, may_exceed_memory, record_header, training_run
@@ -22,6 +24,7 @@ from chainrule.api.training.config import (
     TrainNGramOptions,
     TrainOptions,
 )
+from chainrule.api.training.residual import check_known, join_known, known_distribution, open_known
 from chainrule.api.training.stream import (
     check_fixed,
     initial_vectors,
@@ -36,7 +39,7 @@ from chainrule.base.threads import start_in_thread
 from chainrule.errors import SettingError, TextError
 from chainrule.families.family import Counting
 from chainrule.families.table import FAMILIES, family_of
-from chainrule.neural.config import BIDIRECTIONAL, NETWORKS
+from chainrule.neural.config import BIDIRECTIONAL, NETWORKS, settings_of
 from chainrule.ngram.config import DiskPlan, NGramConfig, check_limitable, check_tunable, ignore_plan
 from chainrule.protocol import END, UNKNOWN
 from chainrule.storage.config_json import read_config
@@ -58,6 +61,7 @@ if TYPE_CHECKING:
 
     from chainrule.api.models.language_models import CausalModel, CausalNetwork, MaskedModel
     from chainrule.api.models.model import Model
+    from chainrule.api.training.residual import Known
     from chainrule.base.progress import Progress
     from chainrule.families.family import Family
     from chainrule.neural.config import NetworkConfig
@@ -103,9 +107,10 @@ def train(options: TrainOptions) -> Model:
     All others are for networks. training: how long and how to train. validation: a text to choose the best weights by;
     by default, the end of the training text. start: the folder of a network to train further, with its configuration
     and tokenizer. vectors: word vectors that token vectors start from, a folder or a file of word2vec, GloVe or
-    fastText; fixed_vectors: whether those are never updated. run: where checkpoints and log.jsonl go, and whether to
-    resume; or give its fields folder, resume, overwrite and on_report, a callback that gets a Report, whose str is one
-    line.
+    fastText; fixed_vectors: whether those are never updated. residual_of: the order of an n-gram model, or the path of
+    one, whose residual the network learns; the model is then a log-linear mixture of both. run: where checkpoints and
+    log.jsonl go, and whether to resume; or give its fields folder, resume, overwrite and on_report, a callback that
+    gets a Report, whose str is one line.
     Raises TextError, EstimationError, SettingError, OutputError, ModelFormatError; KeyboardInterrupt, which says how to
     resume, if the training of a network is interrupted.
 
@@ -133,14 +138,17 @@ def _train(options: TrainOptions, progress: Progress) -> Model:
     learn = _learn_in_steps if request.family.trains_in_steps else _learn_counts
     engine, learned = learn(request, text, run, progress)
     unseen_types = speller().unseen_types
+    family, config = request.family_name, request.config
+    if request.known is not None:
+        family, config = "mixture", learned.pop("mixture")
     record = {
-        **record_header(request.family_name, request.config),
+        **record_header(family, config),
         "seconds": time.perf_counter() - start_time,
         **_request_record(request, counts),
         "unseen_types": unseen_types,
         **learned,
     }
-    return build_model(request.family_name, engine, learner, record, speller())
+    return build_model(family, engine, learner, record, speller())
 
 
 @dataclass(frozen=True)
@@ -164,6 +172,7 @@ class _Request:
     source_checkpoint: dict[str, Any] | None
     memory: int | None
     on_plan: Callable[[DiskPlan], None]
+    known: Known | None
 
     @property
     def family_name(self) -> str:
@@ -185,6 +194,9 @@ def _request(options: TrainOptions) -> _Request:
         config, tokenizer = network.config, os.fspath(options.start)
     source = source_of(source)
     document = document_in(source.record)
+    known = None if options.residual_of is None else open_known(options.residual_of)
+    if known is not None and known.model is not None and as_config(tokenizer) == _DEFAULT and Path(known.name).is_dir():
+        tokenizer = known.name
     return _Request(
         source,
         NGramConfig() if config is None else config,
@@ -199,6 +211,7 @@ def _request(options: TrainOptions) -> _Request:
         source_checkpoint,
         as_bytes("memory", options.memory),
         options.on_plan or ignore_plan,
+        known,
     )
 
 
@@ -211,6 +224,11 @@ def _check(request: _Request, run: TrainingRun) -> None:
         raise SettingError(
             f"a model of family {request.family_name} is estimated from counts; training, validation, folder, resume "
             "and vectors are for networks"
+        )
+    if request.known is not None and request.family_name not in NETWORKS:
+        raise SettingError(
+            f"residual_of is for networks that continue texts, not for a model of family {request.family_name}; leave "
+            "it out"
         )
     check_fixed(request.vectors, fixed=request.fixed_vectors)
     if request.memory is not None:
@@ -270,6 +288,11 @@ def _learn_in_steps(request: _Request, text: _Text, run: TrainingRun, progress: 
         stream, kept = split_off_validation(tokenizer, stream, training, text.left_out, text.speller)
     else:
         kept = read_validation(request.validation, tokenizer, training, text.speller, progress)
+    size, known, base = tokenizer.vocabulary_size, None, None
+    if request.known is not None:
+        check_known(request.known, tokenizer, request.source.record["data"])
+        validated = np.empty(0, np.int32) if kept is None else kept.stream
+        known, base = known_distribution(request.known, stream, validated, size, progress)
     vectors = initial_vectors(request.vectors, tokenizer.vocabulary.tokens(), progress, fixed=request.fixed_vectors)
     options = StreamOptions(
         training=training,
@@ -280,16 +303,28 @@ def _learn_in_steps(request: _Request, text: _Text, run: TrainingRun, progress: 
             "normalise": list(tokenizer.normaliser.steps),
             "vectors": None if vectors is None else vectors.name,
             **({} if request.start is None else {"start": request.start}),
+            **({} if request.known is None else {"residual_of": request.known.name}),
         },
         start=request.network,
         vectors=vectors,
         begins_word=begins_word(tokenizer) if request.family.job == "fill" else None,
+        known=known,
     )
-    size = tokenizer.vocabulary_size
     config = request.family.resolved_for(request.config, tokenizer)
     model, learned = request.family.train(stream, size, config, progress, options=options, run=run)
     chosen = model.network.config  # sizes that were left open, too
-    return model, learned if chosen == config else {**learned, "settings": asdict(chosen)}
+    if request.known is None:
+        return model, learned if chosen == config else {**learned, "settings": asdict(chosen)}
+    mixture, settings = join_known(request.family_name, model, base, learned.pop("residual_weight"))
+    models = [(request.family_name, request.family_name), (request.known.model_name, "ngram")]
+    return mixture, {
+        **learned,
+        "mixture": settings,
+        "models": [{"name": name, "family": family} for name, family in models],
+        "weights": list(mixture.weights),
+        "network": settings_of(chosen),
+        "residual_of": request.known.name,
+    }
 
 
 def _model_to_start_from(

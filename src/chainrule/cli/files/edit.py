@@ -137,6 +137,7 @@ def _prune(
     return prune_by_entropy(large, threshold=entropy, ngrams=to_ngrams, histories=weights, progress=progress)
 
 
+_EXCHANGED = 2  # a network on a known distribution, and another one
 _FEW_UNKNOWN = 0.1  # of the tokens of a text: with more, a mixture may be worse than its models
 
 
@@ -179,6 +180,13 @@ def mix(
     static: Annotated[
         bool, Parameter(negative=(), help="Merge n-gram models into one n-gram model; vocabularies may differ.")
     ] = False,
+    exchange: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            help="Put the second model, of n-grams, in place of the one whose residual the first was trained on.",
+        ),
+    ] = False,
     tokenizer: ModelTokenizerName = None,
     markers: ModelMarkerRule = None,
     reading: TextOptions = DEFAULT_READING,
@@ -199,9 +207,13 @@ def mix(
     for every n-gram that any of them has. A word that a model lacks gets
     nothing from that model; its <unk> keeps what it has.
 
+    With --exchange, a network that was trained with --residual-of gets the
+    n-gram model of another domain, and nothing is trained.
+
     A log-linear mixture is normalised over the whole vocabulary at each token:
     it is slow, and its weights are tuned on a part of the text.
     """
+    from chainrule.api.editing.mix import exchange as exchange_known
     from chainrule.api.editing.mix import merge
     from chainrule.api.editing.mix import mix as mix_models
 
@@ -211,6 +223,10 @@ def mix(
         raise CycloptsError(msg="--cache-order is for a cache; say how many tokens it keeps: --cache 10000.")
     if adaptive and tune is None:
         raise CycloptsError(msg="--adaptive learns its weights from a held-out text; give one: --tune heldout.txt.")
+    if exchange and (kind != "linear" or buckets != 1 or cache is not None or tune or weights or static or adaptive):
+        raise CycloptsError(msg="--exchange keeps the weights of the first model; leave other options out.")
+    if exchange and len(models) != _EXCHANGED:
+        raise CycloptsError(msg="--exchange takes a model that --residual-of has made, and an n-gram model.")
     if tune is not None and weights:
         raise CycloptsError(msg="Give either --tune or --weights.")
     config = MixtureConfig(kind=kind, weights=tuple(weights) or None, buckets=buckets, adaptive=adaptive)
@@ -226,7 +242,9 @@ def mix(
             for path in models
         ]
         names = [str(path) for path in models]
-        if static:
+        if exchange:
+            model = exchange_known(*parts, names=names)
+        elif static:
             model = merge(parts, config.weights, heldout=heldout, names=names, progress=progress)
         else:
             model = mix_models(parts, config, heldout=heldout, cache=cached, names=names, progress=progress)
@@ -235,13 +253,13 @@ def mix(
         note_repairs(heldout)
         if not static:
             _note_unknown(model.record["tuned_on"])
-    elif not weights:
+    elif not weights and not exchange:
         note("all models weigh the same; --tune with a held-out text chooses their weights")
-    summary = {"model": str(output), "kind": kind, "seconds": time.perf_counter() - began}
+    summary = {"model": str(output), "kind": "log-linear" if exchange else kind, "seconds": time.perf_counter() - began}
     if json:
         print_json({**summary, "models": model.record["models"], "weights": model.record["weights"]})
     else:
-        print(_weights_table(model.record, kind))
+        print(_weights_table(model.record, "log-linear" if exchange else kind))
         if adaptive:
             print(_gate_line(model.record["gate_gain"]))
         print(f"{output}: {summary['seconds']:.1f} s")

@@ -80,6 +80,7 @@ MaskedPreset = Annotated[
         help="bert: the settings of BERT, as which transformers can open it; other options override single ones."
     ),
 ]
+ResidualOf = Annotated[str | None, flag(TrainOptions, "residual_of")]
 
 
 @Parameter(name="*")
@@ -106,6 +107,7 @@ def transformer(
     preset: Preset = "modern",
     network: Flags[TransformerConfig] = NO_FLAGS,
     beginning: VectorFlags = NO_FLAGS,
+    residual_of: ResidualOf = None,
     tokenizer: TokenizerFlags = NO_FLAGS,
     run: RunFlags = DEFAULT_RUN,
 ) -> None:
@@ -119,7 +121,8 @@ def transformer(
     Checkpoints and log.jsonl are kept in the folder during training. --resume
     continues after Ctrl-C, or after the process was killed.
     """
-    _train(texts, preset_named(preset, **given_settings(network)), output, run, tokenizer, beginning)
+    config = preset_named(preset, **given_settings(network))
+    _train(texts, config, output, run, tokenizer, beginning, residual_of=residual_of)
 
 
 def masked(
@@ -152,7 +155,19 @@ def _verb(name: str, config: type[NetworkConfig | TreeConfig]) -> Callable[..., 
     text = "trees.conllu" if config.reads == "tree" else "corpus.txt"
     example = f"    $ chainrule train {name} {text} -o {name}/ --minutes 5"
 
-    def train_family(
+    def train_language_model(
+        *texts: Annotated[TextFiles, Parameter(required=False)],
+        output: Output,
+        network: Any = NO_FLAGS,
+        beginning: VectorFlags = NO_FLAGS,
+        residual_of: ResidualOf = None,
+        tokenizer: TokenizerFlags = NO_FLAGS,
+        run: RunFlags = DEFAULT_RUN,
+    ) -> None:
+        settings = config(**given_settings(network))
+        _train(texts, settings, output, run, tokenizer, beginning, residual_of=residual_of)
+
+    def train_other(
         *texts: Annotated[TextFiles, Parameter(required=False)],
         output: Output,
         network: Any = NO_FLAGS,
@@ -162,6 +177,7 @@ def _verb(name: str, config: type[NetworkConfig | TreeConfig]) -> Callable[..., 
     ) -> None:
         _train(texts, config(**given_settings(network)), output, run, tokenizer, beginning)
 
+    train_family: Callable[..., None] = train_language_model if config in NETWORKS.values() else train_other
     train_family.__annotations__["network"] = flags_of(config)
     train_family.__doc__ = "\n\n".join(part for part in (summary, example, details, _CHECKPOINTS) if part)
     return train_family
@@ -219,6 +235,7 @@ def _train(
     beginning: VectorFlags,
     *,
     start: Path | None = None,
+    residual_of: str | None = None,
 ) -> None:
     from chainrule.api.training.train import train
     from chainrule.families.table import family_of
@@ -235,13 +252,14 @@ def _train(
     continues = continues_run(output, resume=run.resume, overwrite=run.overwrite)
 
     def other_changes(before: dict[str, Any]) -> list[str]:
-        vectors = differences({"vectors": before.get("vectors")}, {"vectors": initial.name})
-        return vectors + text_differences(before, source, learner)
+        now: dict[str, object] = {"vectors": initial.name, "residual_of": residual_of}
+        changed = differences({name: before.get(name) for name in now}, now)
+        return changed + text_differences(before, source, learner)
 
     if run.resume and not continues and is_model(output):
         report_finished_run(
             output,
-            family_of(config),
+            family_of(config) if residual_of is None else "mixture",
             settings_of(config),
             training,
             other_changes,
@@ -264,6 +282,7 @@ def _train(
                 training=TrainingConfig(**training),
                 validation=None if run.valid is None else run.reading.source(run.valid),
                 start=start,
+                residual_of=residual_of,
                 **initial.given,
                 **options,
             )
@@ -285,6 +304,10 @@ def _print_summary(record: dict[str, Any], summary: dict[str, Any]) -> None:
         f"{summary['model']}: {record['family']} model of {record['parameters']:,} parameters, "
         f"vocabulary {summary['vocabulary']:,}"
     )
+    if "residual_of" in record:
+        network, known = record["models"]
+        weight = record["weights"][1]
+        print(f"{network['family']} on the residual of {known['name']}, whose log-probabilities weigh {weight:.3f}")
     speed = record["tokens_seen"] / max(record["training_seconds"], 1e-9)
     print(
         f"{count_of(record['steps'], 'step')}, {record['tokens_seen']:,} tokens of a text of {record['tokens']:,}, "

@@ -68,7 +68,7 @@ def report_finished_run(
         settled = {*_SETTLED, *left_open}
         saved, now = (
             {name: value for name, value in settings.items() if name not in settled}
-            for settings in (entry.settings.get("network", {}), network or {})
+            for settings in (entry.settings.get("network") or entry.record.get("network", {}), network or {})
         )
         changes = [] if network is None else differences(saved, now)
         changes += differences({name: before.get(name) for name in given}, given)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 MAX_LAYERS, MAX_WIDTH, MAX_CONTEXT = 1000, 1 << 16, 1 << 20
+MAX_NGRAM_MEMORY, MAX_NGRAM_ROWS = 16, 1 << 30
 LAYERS = "number of stacked layers"
 CONTEXT = "tokens that are read together in training"
 
@@ -65,6 +66,22 @@ class NetworkConfig:
     noise_power: float = option(
         1.0, "sampled and nce: they are drawn by their counts to this power; 0: all alike", least=0, below=2
     )
+    ngram_memory: int = option(
+        0,
+        "the order N of an n-gram memory: the last 1 to N - 1 tokens have learned rows, which are added to what the "
+        "output reads; 0: none",
+        least=0,
+        most=MAX_NGRAM_MEMORY,
+        is_later=True,
+    )
+    ngram_rows: int = option(
+        1 << 14,
+        "ngram_memory: rows for each length of context; contexts are hashed, and some share a row",
+        least=1,
+        most=MAX_NGRAM_ROWS,
+        is_later=True,
+    )
+    ngram_width: int = option(64, "ngram_memory: numbers in a row", least=1, below=MAX_WIDTH, is_later=True)
     begins_with: BeginToken = option(
         "</s>",
         "what is read before a text; </s>: the end of the text before it, as in a stream; <s>: a token of its own",
@@ -100,6 +117,24 @@ class NetworkConfig:
             )
         if list(self.cutoffs) != sorted(set(self.cutoffs)):
             raise SettingError(f"cutoffs {self.cutoffs} must rise, each larger than the one before it")
+
+        self._check_memory()
+
+    def _check_memory(self) -> None:
+        """Raises SettingError where there can be no n-gram memory of this order."""
+        order = self.ngram_memory
+        if not order:
+            return
+        if self.is_bidirectional:
+            raise SettingError("ngram_memory is for networks that continue texts, and this one reads both sides; set 0")
+        if order == 1:
+            raise SettingError("ngram_memory is 1, an order without context; set it to 2 or more, or to 0 for none")
+        held = self.context // 2 + 1  # what a Transformer still has read after its context was full
+        if order - 1 > held:
+            raise SettingError(
+                f"ngram_memory is {order}, so it looks {order - 1} tokens back, but a context of {self.context:,} "
+                f"holds only {held:,} for certain; set it to {held + 1} or lower, or raise context"
+            )
 
     @property
     def given(self) -> frozenset[str]:

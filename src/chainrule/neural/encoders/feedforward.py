@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from chainrule.neural.layers.basic import layer_stack
+from chainrule.neural.layers.basic import layer_stack, segment_starts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,12 +25,6 @@ if TYPE_CHECKING:
 
     from chainrule.neural.config import BagConfig, BilinearConfig, FeedforwardConfig
     from chainrule.neural.layers.state import State
-
-
-def segment_starts(starts: Bool[Tensor, "B T"], kept: int) -> Int64[Tensor, "B T"]:
-    """Where the text of each position begins: the last start at or before it; -kept if the text began earlier."""
-    positions = torch.arange(starts.shape[1], device=starts.device)
-    return torch.where(starts, positions, -kept).cummax(1).values
 
 
 def concat_window(

@@ -15,12 +15,12 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from chainrule.base import threads
-from chainrule.neural.layers.matrix_products import is_packed, linear, unpack
+from chainrule.neural.layers.matrix_products import elementwise, is_packed, linear, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from jaxtyping import Float, Int64
+    from jaxtyping import Bool, Float, Int64
 
     from chainrule.neural.config.network import Activation
     from chainrule.neural.config.transformer import FeedForward as FeedForwardKind
@@ -49,6 +49,12 @@ def drop(x: Float[Tensor, "*shape"], share: float, training: bool = True) -> Flo
     draws = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(1 << 63), None)
     chances = draws.view(torch.int16)[: x.numel()].view(x.shape)
     return x * ((chances >= zeroed - _CHANCES // 2) * (_CHANCES / (_CHANCES - zeroed))).to(x.dtype)
+
+
+def segment_starts(starts: Bool[Tensor, "B T"], kept: int) -> Int64[Tensor, "B T"]:
+    """Where the text of each position begins: the last start at or before it; -kept if the text began earlier."""
+    positions = torch.arange(starts.shape[1], device=starts.device)
+    return torch.where(starts, positions, -kept).cummax(1).values
 
 
 class Dropout(nn.Module):
@@ -154,8 +160,8 @@ class FeedForward(nn.Module):
             gate, hidden = hidden.chunk(2, -1)
             if self.clamped:
                 hidden = hidden.clamp(-CLAMP, CLAMP) + 1
-            return linear(self.activation(gate) * hidden, self.down)
-        return linear(self.activation(hidden), self.down)
+            return linear(elementwise(self.activation, gate) * hidden, self.down)
+        return linear(elementwise(self.activation, hidden), self.down)
 
 
 class OutputTransform(nn.Module):
@@ -168,7 +174,7 @@ class OutputTransform(nn.Module):
 
     def forward(self, x: Float[Tensor, "*shape D"]) -> Float[Tensor, "*shape D"]:
         """The transformed hidden states."""
-        return cast("Tensor", self.norm(self.activation(linear(x, self.linear))))
+        return cast("Tensor", self.norm(elementwise(self.activation, linear(x, self.linear))))
 
 
 class Scaled(nn.Module):

@@ -7,7 +7,7 @@ Legend: *shape positions of any shape, R positions, D width, V vocabulary.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Protocol, cast
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -19,9 +19,21 @@ from chainrule.neural.layers.matrix_products import product
 from chainrule.protocol import BEGIN, END
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from jaxtyping import Float, Float32, Int64
+
+
+class KnownLogProbs(NamedTuple):
+    """A known distribution beside a network's logits: log P(w) = exponent log Q(w) + z_w - log Z.
+
+    rows: a function from a slice of positions to log Q there, (positions, V), all of them finite; of tokens that have
+    no probability, 0. exponent: a number that may be learned.
+    """
+
+    rows: Callable[[slice], Float32[Tensor, "R V"]]
+    exponent: Tensor
+
 
 HELD = 1 << 22  # logits that are computed at once on a processor
 NEAR = 1 << 18  # logits that go through the softmax at once, so that they stay in its cache
@@ -38,27 +50,36 @@ def cross_entropy(
     smoothing: float = 0.0,
     weights: Float[Tensor, " R"] | None = None,
     cap: float | None = None,
+    known: KnownLogProbs | None = None,
 ) -> Float32[Tensor, ""]:
     """The sum over all positions of -log softmax(W h + b)[target], in nats.
 
     bias: -inf for tokens without a probability. smoothing: the share of each target that is spread evenly over all
     tokens that have a probability (Szegedy et al. 2016, section 7). weights: (R,), of the positions; None if all are 1.
-    cap: as for `FullSoftmax`. Raises SettingError where there is a cap and smoothing.
+    cap: as for `FullSoftmax`. known: a distribution beside the logits. Raises SettingError where there is smoothing and
+    one of these.
     """
     if smoothing and cap is not None:
         raise SettingError("label_smoothing does not work with logits that are capped; leave it out")
+    if smoothing and known is not None:
+        raise SettingError("label_smoothing does not work beside a known distribution; leave it out")
     if smoothing:
         sharp = cross_entropy(hidden, weight, bias, targets, weights=weights)
         above = _above_mean(hidden, weight, bias, targets)
         return sharp + smoothing * (above if weights is None else above * weights).sum()
     if torch.is_grad_enabled():
-        loss: Tensor = _InBlocks.apply(hidden, weight, bias, targets, weights, cap)  # type: ignore[no-untyped-call]
+        rows, exponent = (None, None) if known is None else known
+        loss: Tensor = _InBlocks.apply(  # type: ignore[no-untyped-call]
+            hidden, weight, bias, targets, weights, cap, rows, exponent
+        )
         return loss
     total = torch.zeros((), device=hidden.device)
     for block in blocks(hidden, len(weight)):
         logits = F.linear(hidden[block], weight, bias).float()
         if cap is not None:
             logits = softly_capped(logits, cap)
+        if known is not None:
+            logits += known.rows(block) * known.exponent
         losses = F.cross_entropy(logits, targets[block], reduction="none")
         total += losses.sum() if weights is None else (losses * weights[block]).sum()
     return total
@@ -104,7 +125,10 @@ class _InBlocks(torch.autograd.Function):
         targets: Tensor,
         weights: Tensor | None,
         cap: float | None,
+        rows: Callable[[slice], Tensor] | None,
+        exponent: Tensor | None,
     ) -> Tensor:
+        by_exponent = None if exponent is None else torch.zeros_like(exponent)
         by_weight = torch.zeros_like(weight, dtype=torch.float32)
         by_bias = None if bias is None else torch.zeros_like(bias, dtype=torch.float32)
         total = torch.zeros((), device=hidden.device)
@@ -124,7 +148,14 @@ class _InBlocks(torch.autograd.Function):
                 if cap is not None:
                     exact = softly_capped(exact, cap)
                     slopes = 1 - (exact / cap).clamp(-1, 1).square()
+                known = None
+                if rows is not None and exponent is not None:
+                    begin = block.start + near.start
+                    known = rows(slice(begin, begin + len(exact)))
+                    exact += known * exponent
                 total += _into_gradient(exact, wanted[near], None if counts is None else counts[near])
+                if known is not None and by_exponent is not None:
+                    by_exponent += (exact * known).sum()
                 if slopes is not None:
                     exact *= slopes
                 real[near] = exact
@@ -132,17 +163,18 @@ class _InBlocks(torch.autograd.Function):
                     by_bias += exact.sum(0)
             by_hidden[block] = logits @ low_weight  # `logits` now holds the gradients with respect to the logits
             by_weight += logits.t() @ low_hidden[block]
-        ctx.save_for_backward(by_hidden[: len(hidden)], by_weight, by_bias)
+        ctx.save_for_backward(by_hidden[: len(hidden)], by_weight, by_bias, by_exponent)
         ctx.dtypes = weight.dtype, None if bias is None else bias.dtype
         return total
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         [gradient] = gradients
-        by_hidden, by_weight, by_bias = ctx.saved_tensors
+        by_hidden, by_weight, by_bias, by_exponent = ctx.saved_tensors
         dtype, bias_dtype = ctx.dtypes
         by_bias = None if by_bias is None else (by_bias * gradient).to(bias_dtype)
-        return by_hidden * gradient, (by_weight * gradient).to(dtype), by_bias, None, None, None
+        by_exponent = None if by_exponent is None else by_exponent * gradient
+        return by_hidden * gradient, (by_weight * gradient).to(dtype), by_bias, None, None, None, None, by_exponent
 
 
 def _into_gradient(
@@ -233,14 +265,17 @@ class FullSoftmax(nn.Module):
         *,
         label_smoothing: float = 0.0,
         weights: Float[Tensor, "*shape"] | None = None,
+        known: KnownLogProbs | None = None,
     ) -> Float32[Tensor, ""]:
-        """As `Output.loss`."""
+        """As `Output.loss`; known: a distribution beside the logits, at the flat positions."""
         flat, ids = self._transformed(hidden).flatten(0, -2), targets.flatten()
         counts = None if weights is None else weights.flatten()
         shift = self.shift
         if self.ends:  # further training uses a single token that ends texts
             shift = shift.index_fill(0, torch.tensor(self.ends, device=shift.device), -torch.inf)
-        return cross_entropy(flat, self.weight, shift, ids, smoothing=label_smoothing, weights=counts, cap=self.cap)
+        return cross_entropy(
+            flat, self.weight, shift, ids, smoothing=label_smoothing, weights=counts, cap=self.cap, known=known
+        )
 
     def log_probs(self, hidden: Float[Tensor, "*shape D"]) -> Float32[Tensor, "*shape V"]:
         """As `Output.log_probs`."""

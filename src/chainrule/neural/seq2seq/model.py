@@ -145,6 +145,7 @@ class SourceConditionedNetwork:
     is_bidirectional = False
     context: int | None = None
     reach: int | None = None
+    ngram_memory = None
 
     def __init__(self, network: Seq2SeqNetwork, source: Source, *, alignments: bool = False) -> None:
         self.network, self.source, self.alignments = network, source, alignments
@@ -163,6 +164,16 @@ class SourceConditionedNetwork:
     def eval(self) -> Self:
         self.network.eval()
         return self
+
+    def as_read(self, tokens: Int64[Tensor, "B T"]) -> Int64[Tensor, "B T"]:
+        """As `Network.as_read`: the tokens themselves."""
+        return tokens
+
+    def read(
+        self, tokens: Int64[Tensor, "B T"], state: State = None, starts: Bool[Tensor, "B T"] | None = None
+    ) -> tuple[Float[Tensor, "B T *choices D"], State]:
+        """As `Network.read`."""
+        return self(self.embed(tokens), state, starts)
 
     def start(self, rows: int) -> State:
         """The state of one row for each source, or of any number of rows for a single source. Raises SettingError."""

@@ -6,28 +6,44 @@ sampling, a network reads some of its own predictions (Williams and Zipser 1989;
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 
 from chainrule.errors import SettingError
+from chainrule.neural.layers.output import KnownLogProbs
 from chainrule.neural.layers.state import Cache, detach
 from chainrule.training.batches import ContiguousBatches, ShuffledWindows
 from chainrule.training.defaults import row_length
-from chainrule.training.objectives.stream import counts_of, flops_per_token, stream_job, unigram_loss, validation_loss
+from chainrule.training.objectives.stream import (
+    counts_of,
+    flops_per_token,
+    loss_of,
+    stream_job,
+    unigram_loss,
+    validation_loss,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from jaxtyping import Int32
+    from jaxtyping import Int32, Int64
     from numpy import ndarray
     from torch import Tensor
 
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.layers.output import Output
     from chainrule.neural.network import Network
-    from chainrule.training.job import Setup, StreamOptions, TrainingJob, Validation, ValidationResult
+    from chainrule.training.job import (
+        KnownDistribution,
+        Setup,
+        StreamOptions,
+        TrainingJob,
+        Validation,
+        ValidationResult,
+    )
 
     Forward = Callable[[Tensor, Any], tuple[Tensor, Any]]  # tokens (B, T), state -> hidden states, next state
 
@@ -47,11 +63,11 @@ def with_leaves(state: Any, tensors: list[Tensor]) -> Any:
 
 
 def in_float32(state: Any) -> Any:
-    """The same state in float32, since neither files nor all-gathers support bfloat16.
+    """The same state with its bfloat16 in float32, since neither files nor all-gathers support that.
 
     Nothing is rounded, so a resumed run carries the same numbers as one that was never interrupted.
     """
-    return with_leaves(state, [leaf.float() for leaf in leaves(state)])
+    return with_leaves(state, [leaf.float() if leaf.is_floating_point() else leaf for leaf in leaves(state)])
 
 
 def with_rows_of(state: Any, other: Any, rows: Tensor) -> Any:
@@ -125,6 +141,7 @@ class MicroBatch(NamedTuple):
     inputs: Tensor  # (B, T)
     targets: Tensor  # (B, T)
     resets: Tensor  # (B,), whether a row starts from a fresh state, though it has one to continue from
+    positions: Tensor  # (B, T), of the targets in the text; on the processor
 
 
 class NextToken:
@@ -135,14 +152,25 @@ class NextToken:
     """
 
     def __init__(
-        self, network: Network, setup: Setup, stream: Int32[ndarray, " tokens"], validation: Validation | None
+        self,
+        network: Network,
+        setup: Setup,
+        stream: Int32[ndarray, " tokens"],
+        validation: Validation | None,
+        known: KnownDistribution | None = None,
+        exponent: Tensor | None = None,
     ) -> None:
-        """Raises SettingError if a batch cannot be divided among processes and parts."""
+        """known, exponent: a distribution beside the network's logits; see `objectives/residual.py`.
+
+        Raises SettingError if a batch cannot be divided among processes and parts.
+        """
         training, batch, length = setup.training, setup.recipe.batch, row_length(network.config, setup.training)
         setup.processes.check_batch(batch, training.accumulate)
         self.network, self.setup, self.validation = network, setup, validation
+        self.known, self.exponent = known, exponent
         self.validates_on = network.encoder.context is None  # the state is carried, as evaluation does
-        self.carries = self.validates_on and not isinstance(network.start(1), Cache)  # a cache takes no gradients
+        has_cache = isinstance(network.encoder.start(1), Cache)  # which takes no gradients
+        self.carries = self.validates_on and not has_cache
         self.batches = (
             ContiguousBatches(stream, batch, length)
             if self.carries
@@ -167,13 +195,14 @@ class NextToken:
             .chunk(self.setup.training.accumulate)
             for array in (rows.inputs, rows.targets, chance[first:last] < _RESET_CHANCE)
         )
-        return [MicroBatch(*columns) for columns in zip(inputs, targets, resets, strict=True)]
+        positions = torch.from_numpy(rows.positions).chunk(self.setup.training.accumulate)
+        return [MicroBatch(*columns) for columns in zip(inputs, targets, resets, positions, strict=True)]
 
     def weight(self, step: int) -> float:
         return self.tokens(1)
 
     def loss(self, number: int, part: MicroBatch, forward: Callable[..., Any], done: float) -> Tensor:
-        training, (inputs, targets, resets) = self.setup.training, part
+        training, (inputs, targets, resets, positions) = self.setup.training, part
         state = self.states[number]
         if self.carries:
             fresh = self.network.start(len(inputs))
@@ -183,7 +212,16 @@ class NextToken:
             inputs = scheduled_inputs(self.network, self.network.output, inputs, state, share)
         hidden, state = forward(inputs, state)
         self.states[number] = in_float32(detach(state)) if self.carries else None
-        return self.network.output.loss(hidden, targets, label_smoothing=training.label_smoothing)
+        known = None if self.known is None else self._beside(self.known.training, positions.numpy())
+        return loss_of(self.network, hidden, targets, known, label_smoothing=training.label_smoothing)
+
+    def _beside(
+        self, distribution: Callable[[Int64[ndarray, " R"]], ndarray], positions: Int64[ndarray, "B T"]
+    ) -> KnownLogProbs:
+        """The known distribution at some positions, which is computed where it is used, a few at a time."""
+        assert self.exponent is not None
+        flat, device = positions.reshape(-1), self.setup.machine.device
+        return KnownLogProbs(lambda span: torch.from_numpy(distribution(flat[span])).to(device), self.exponent)
 
     def state(self) -> list[Tensor]:
         return leaves(join_rows(self.states)) if self.carries and self.states[0] is not None else []
@@ -205,6 +243,7 @@ class NextToken:
             self.setup.processes,
             carried=self.validates_on,
             tokens=tokens,
+            known=None if self.known is None else partial(self._beside, self.known.validation),
         )
         figures = {"bits_per_byte": self.validation.bits_per_byte(result.loss), "bytes": self.validation.bytes}
         return result._replace(figures=figures)

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import torch
 
+from chainrule.base.memory import available_memory, bytes_shown
 from chainrule.errors import SettingError, TextError
 from chainrule.neural.build import build
 from chainrule.neural.config import settings_of as network_settings
+from chainrule.neural.layers.ngram_memory import dense_parameters
 from chainrule.neural.layers.state import detach
 from chainrule.neural.network import Network
 from chainrule.neural.quantization import check_trainable
@@ -23,12 +25,13 @@ from chainrule.training.job import TrainingJob, ValidationResult
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from jaxtyping import Int32, Int64
+    from jaxtyping import Float, Int32, Int64
     from numpy import ndarray
     from torch import Tensor, nn
 
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.encoders.transformer import Transformer
+    from chainrule.neural.layers.output import FullSoftmax, KnownLogProbs
     from chainrule.training.config import InitialVectors
     from chainrule.training.device import Machine
     from chainrule.training.distributed import Processes
@@ -95,6 +98,7 @@ def stream_job(
             "window"
         )
     recipe = recipe_for(config, training)
+    _check_table_fits(config)
 
     notes = [] if options.vectors is None else [coverage_of(options.vectors, vocabulary_size)]
     if options.start is not None:
@@ -122,11 +126,29 @@ def stream_job(
         step=f"{recipe.batch} rows of {row_length(config, training)} tokens",
         memory_hint="batch, row_tokens or width",
         notes=tuple(notes),
-        blocks=_blocks if config.blocks else None,
+        blocks=blocks_of if config.blocks else None,
     )
 
 
-def _blocks(network: Network) -> list[nn.Module]:
+_TABLES = 2  # in memory: that in training, and the best so far
+
+
+def _check_table_fits(config: NetworkConfig) -> None:
+    """Raises SettingError where the table of an n-gram memory is larger than the memory of this machine."""
+    if not config.ngram_memory:
+        return
+    rows = (config.ngram_memory - 1) * config.ngram_rows
+    size, available = 4 * rows * config.ngram_width * _TABLES, available_memory()
+    if available is not None and size > available:
+        raise SettingError(
+            f"the n-gram memory has {rows:,} rows of {config.ngram_width:,} numbers, which take {bytes_shown(size)} "
+            f"in training, and {bytes_shown(available)} are free; lower ngram_rows (now {config.ngram_rows:,}), "
+            "ngram_width or ngram_memory"
+        )
+
+
+def blocks_of(network: Network) -> list[nn.Module]:
+    """The blocks of a Transformer."""
     return list(cast("Transformer", network.encoder).blocks)
 
 
@@ -152,7 +174,7 @@ def _notes_on_short_documents(stream: Int32[ndarray, " tokens"], config: Network
 
 def flops_per_token(network: Network) -> float:
     """Floating-point operations per token, forward and backward: six per weight in a product, and attention."""
-    weights = sum(parameter.numel() for parameter in network.parameters() if parameter.dim() >= 2)
+    weights = sum(parameter.numel() for parameter in dense_parameters(network) if parameter.dim() >= 2)
     config = network.config
     if config.output == "full" and not config.tied:
         weights -= network.embedding.weight.numel()  # a lookup, not a product
@@ -198,6 +220,20 @@ _BATCH_TOKENS = 1 << 13
 _SAMPLE_BLOCKS = 2  # at least, in each row of a sample with a carried state
 
 
+def loss_of(
+    network: Network,
+    hidden: Float[Tensor, "B T D"],
+    targets: Int64[Tensor, "B T"],
+    known: KnownLogProbs | None,
+    *,
+    label_smoothing: float = 0.0,
+) -> Float[Tensor, ""]:
+    """The loss of hidden states, perhaps beside a known distribution, which only a full output may have."""
+    if known is None:
+        return network.output.loss(hidden, targets, label_smoothing=label_smoothing)
+    return cast("FullSoftmax", network.output).loss(hidden, targets, label_smoothing=label_smoothing, known=known)
+
+
 @torch.no_grad()
 def validation_loss(
     network: Network,
@@ -208,8 +244,11 @@ def validation_loss(
     *,
     carried: bool,
     tokens: int | None = None,
+    known: Callable[[Int64[ndarray, "B T"]], KnownLogProbs] | None = None,
 ) -> ValidationResult:
     """The loss in nats per token.
+
+    known: the distribution beside the logits at some positions of the text.
 
     carried: read the text in a few rows and carry their states, not in independent blocks. tokens: about
     this many, evenly spread over the text; by default all. The network must be in evaluation mode.
@@ -230,7 +269,7 @@ def validation_loss(
             state = network.start(len(inputs))
         with machine.precision():
             hidden, state = network(inputs, state if carried else None)
-            nats = network.output.loss(hidden, targets)
+            nats = loss_of(network, hidden, targets, None if known is None else known(part.positions))
         state = detach(state)
         if counts:
             total += torch.tensor([float(nats), part.targets.size], dtype=torch.float64)
