@@ -35,6 +35,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "neural": {*GROUND, "text", "structures", "pictures"},
     "decoding": {*GROUND, "text"},
     "evaluation": {*GROUND, "text", "pictures", "drawing"},
+    "speech": {*GROUND, "text"},
     "training": {*GROUND, "text", "structures", "storage", "neural"},
     "applications": {*GROUND, "text", "structures", "pictures", "drawing", *AGAINST_THE_WAIST},
     "report": {*GROUND, "text", "structures", "pictures", "drawing", *AGAINST_THE_WAIST, "training"},
@@ -52,6 +53,7 @@ MAY_IMPORT["serving"] = {*MAY_IMPORT} - {"kenlm", "spark", "llm_plugin", "compar
 ABOVE_EDITORS = {"kenlm", "spark", "llm_plugin", "comparison", "experiments", "explorer", "serving"}
 MAY_IMPORT["editors"] = {*MAY_IMPORT} - ABOVE_EDITORS
 MAY_IMPORT["cli"] = {*MAY_IMPORT} - {"kenlm", "llm_plugin"}
+MAY_IMPORT["ctc"] = {*GROUND, "speech", "kenlm", "api"}
 MAY_IMPORT["__main__"] = {"cli"}
 # The same within the n-gram engine; `config` is for all of them.
 NGRAM_MAY_IMPORT: dict[str, set[str]] = {
@@ -79,6 +81,7 @@ API_MAY_IMPORT: dict[str, set[str]] = {
     "training": {"vectors", "models", "seq2seq"},
     "texts": {"vectors", "models", "seq2seq", "opening"},
     "showing": {"models", "seq2seq", "opening"},
+    "speech": {"models"},
 }
 API_ROOT = {"config", "progress_line", "run", "tokenizers"}
 INNER_MAY_IMPORT = {

@@ -7,8 +7,8 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from heard import LABELS, heard
 from oracles import parsed_arpa
-from speech import LABELS, heard
 
 import chainrule
 from chainrule import kenlm

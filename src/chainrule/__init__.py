@@ -35,6 +35,7 @@ _PUBLIC = {
     "api.showing.draw_trees": ("TreeDrawings", "draw_trees"),
     "api.showing.effects": ("CausalEffects",),
     "api.showing.inspect": ("Inspection", "TextInspection", "inspect"),
+    "api.speech.ctc": ("DecodedUtterance", "Heard", "HeardWord", "decode_ctc"),
     "api.texts.correct": ("TunedCorrection", "correct", "corrector", "measure_correction", "tune_correction"),
     "api.texts.data": ("data", "draw_pixels", "write_pixels"),
     "api.texts.detect": (

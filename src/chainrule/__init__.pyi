@@ -44,6 +44,10 @@ if TYPE_CHECKING:
     from chainrule.api.showing.inspect import Inspection as Inspection
     from chainrule.api.showing.inspect import TextInspection as TextInspection
     from chainrule.api.showing.inspect import inspect as inspect
+    from chainrule.api.speech.ctc import DecodedUtterance as DecodedUtterance
+    from chainrule.api.speech.ctc import Heard as Heard
+    from chainrule.api.speech.ctc import HeardWord as HeardWord
+    from chainrule.api.speech.ctc import decode_ctc as decode_ctc
     from chainrule.api.texts.correct import TunedCorrection as TunedCorrection
     from chainrule.api.texts.correct import correct as correct
     from chainrule.api.texts.correct import corrector as corrector

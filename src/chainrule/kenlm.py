@@ -24,12 +24,13 @@ from chainrule.base.threads import map_in_order
 from chainrule.errors import ChainruleError, ModelFormatError
 from chainrule.ngram.kenlm.binary_kernels import STATE_SIZE
 from chainrule.ngram.kenlm.word_queries import Record, queries
+from chainrule.ngram.kenlm.word_query_kernels import score_words
 from chainrule.protocol import BEGIN, END, UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from jaxtyping import Float64
+    from jaxtyping import Float64, Int64
     from numpy import ndarray
 
     from chainrule.protocol import LanguageModel as Engine
@@ -174,6 +175,18 @@ class Model:
         return _full_score(
             _fully_score_word(self._address, self._ids[word], _addressof(in_state), _addressof(out_state))
         )
+
+    def score_words(
+        self, words: Sequence[str], before: Int64[ndarray, " n"]
+    ) -> tuple[Float64[ndarray, " n"], Int64[ndarray, "n state"]]:
+        """As `BaseScore`, for many words at once, each after a state of its own. KenLM's module has no such method.
+
+        before: the addresses of the states. Returns the log10 P, and the states after the words, a row for each.
+        """
+        ids = np.array([self._ids[word] for word in words], np.int64)
+        scores, after = np.empty(len(words)), np.zeros((len(words), STATE_SIZE), np.int64)
+        score_words(self._address, ids, before, after.ctypes.data, scores)
+        return scores, after
 
     def BeginSentenceWrite(self, state: State) -> None:  # noqa: N802
         """Sets a state to the beginning of a sentence."""

@@ -256,6 +256,18 @@ def test_noise_spoils_and_proposes_as_the_verb_does(folder: Path, printed) -> No
         chainrule.noise(folder / "heldout.txt", channel="radio")  # type: ignore[arg-type]
 
 
+def test_ctc_decodes_as_the_verb_does(folder: Path, tmp_path: Path, printed: Callable[..., str]) -> None:
+    labels = ["<pad>", "|", *"abdefgiklmnoprstuvz"]
+    np.save(tmp_path / "logits.npy", np.random.default_rng(0).normal(0, 3, (2, 20, len(labels))))
+    (tmp_path / "labels.json").write_text(json.dumps(labels))
+    options = ("--labels", tmp_path / "labels.json", "--alpha", 0.7, "--beam", 20)
+    lines = printed("ctc", tmp_path / "logits.npy", folder / "lm", *options).splitlines()
+    model = chainrule.load(folder / "lm")
+    decoded = chainrule.decode_ctc(tmp_path / "logits.npy", model, labels=labels, alpha=0.7, beam=20)
+    assert [utterance.text for utterance in decoded] == lines
+    assert len(lines) == 2
+
+
 def test_rescore_chooses_as_the_verb_does(folder: Path, tmp_path: Path, printed) -> None:
     lists = tmp_path / "nbest.jsonl"
     lines = (folder / "heldout.txt").read_text().splitlines()[:8]

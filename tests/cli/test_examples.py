@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -70,6 +71,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "queries.txt").write_text("the river\n")
     (tmp_path / "documents.jsonl").write_text('{"text": "the bank of the river"}\n{"text": "the dog bit the man"}\n')
     (tmp_path / "talk.jinja").write_text("{% for message in messages %}{{ message.content }} {% endfor %}")
+    (tmp_path / "vocab.json").write_text('["<pad>", "|", "a", "b"]')
+    np.savez(tmp_path / "logits.npz", first=np.eye(4)[[2, 3, 1, 2]])
     (tmp_path / "reviews.tsv").write_text("text\tlabel\na good film\t1\nno fun\t0\n")
     names = sorted({word for sentence in SENTENCES for word in sentence.split()})
     keys = [(names[place * (3 + story) % len(names)], story, place) for story in range(3) for place in range(40)]

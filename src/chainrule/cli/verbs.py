@@ -54,6 +54,7 @@ VERBS = {
     ),
     "filter": ("files.data:filter_texts", "Keep the documents of a corpus that a model finds likeliest."),
     "rescore": ("use.rescore:rescore", "Choose the best hypotheses, by their own scores plus a language model's."),
+    "ctc": ("use.ctc:ctc", "Decode speech: from a network's CTC outputs to texts, with a language model."),
     "correct": ("use.correct:correct", "Correct texts: spelling, spaces, words that do not fit, grammar."),
     "noise": ("use.noise:noise", "Corrupt a text with errors, and propose corrections."),
     "data": ("files.data:data", "Write a small data set made by rule, to try commands without a download."),
@@ -93,7 +94,7 @@ GROUPS = {
     "Train": ("train", "adapt", "finetune", "mix", "prune"),
     "Measure": ("evaluate", "compare", "score", "reading", "experiment", "harness"),
     "Use": (
-        *("next", "generate", "complete", "chat", "fill", "rescore", "correct", "noise", "translate", "caption"),
+        *("next", "generate", "complete", "chat", "fill", "rescore", "ctc", "correct", "noise", "translate", "caption"),
         *("prompt", "rank", "detect", "classify", "serve", "shard-serve", "lsp"),
     ),
     "Vectors": ("embed", "nearest", "analogy", "odd", "map"),

@@ -172,6 +172,13 @@ def score_word(model_address: int, word: int, before: int, after: int) -> float:
     return extend(model_address, word, before, after)[0]
 
 
+@kernel
+def score_words(model_address: int, words: Array, before: Array, after: int, scores: Array) -> None:
+    """As `score_word` for many words, each after a state of its own. before: addresses; after: that of all states."""
+    for i in range(words.size):
+        scores[i] = extend(model_address, words[i], before[i], after + i * STATE_SIZE * _BYTES)[0]
+
+
 @tiny_kernel
 def fully_score_word(model_address: int, word: int, before: int, after: int) -> tuple[float, int, bool]:
     """As `score_word`, with the length of the matching n-gram, and whether the word is unknown."""

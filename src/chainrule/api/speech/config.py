@@ -1,0 +1,43 @@
+"""The options of verbs on speech: keywords in Python, flags on the command line. Imports nothing heavy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from chainrule.applications.correction.config import read_words
+from chainrule.base.options import option
+from chainrule.speech.config import CtcConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from os import PathLike
+
+    from chainrule.api.progress_line import ProgressOption
+    from chainrule.errors import ChainruleError
+
+
+@dataclass(frozen=True, kw_only=True)
+class CtcOptions(CtcConfig):
+    """How CTC's outputs become texts: as `CtcConfig`, and what the columns are.
+
+    labels: of the columns, or a file of them; by default those that the outputs come with. words: the only words that
+    there are; by default those of a model of whole words. hotwords: words and phrases that are expected. on_error: a
+    callback that gets what is wrong with an utterance, which is then left out; without it, the error is raised.
+    """
+
+    labels: tuple[str, ...] | str | PathLike[str] | None = option(
+        None,
+        "the labels of the columns: a file with one on each line, or JSON, such as vocab.json; .npz and JSON lines may "
+        "have theirs",
+        reads=Path,
+    )
+    words: tuple[str, ...] = option(
+        (), "a file of the only words that there are, one a line; by default the model's", reads=Path, parse=read_words
+    )
+    hotwords: tuple[str, ...] = option(
+        (), "a file of words and phrases that are expected, one a line", reads=Path, parse=read_words
+    )
+    on_error: Callable[[ChainruleError], object] | None = option(None, "a callback for errors", flag=None)
+    progress: ProgressOption = option(None, "whether progress is shown, or a callback", flag=None)

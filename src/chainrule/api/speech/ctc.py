@@ -1,0 +1,201 @@
+"""Decodes what a network heard, CTC's outputs, with a language model: texts, n-best lists, the times of words."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from chainrule.api.models.model import Model, check_model
+from chainrule.api.progress_line import showing
+from chainrule.api.speech.config import CtcOptions
+from chainrule.base.options import takes
+from chainrule.errors import ChainruleError, SettingError, TextError
+from chainrule.speech.alphabet import Alphabet
+from chainrule.speech.beams import START
+from chainrule.speech.language_model import ShallowFusion
+from chainrule.speech.logits import Utterance, as_log_probs, check_outputs, kind_of, read_labels, read_utterances
+from chainrule.speech.search import Labels, Limits, Search, output_beam
+from chainrule.speech.words import Hotwords
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from jaxtyping import Float
+    from numpy import ndarray
+
+    from chainrule.speech.logits import Kind
+    from chainrule.speech.search import Cache
+
+    Outputs = str | os.PathLike[str] | Float[ndarray, "T labels"] | Iterable[Float[ndarray, "T labels"]]
+
+
+class HeardWord(NamedTuple):
+    """A word with its first frame, and the one after its last."""
+
+    word: str
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class Heard:
+    """A text that an utterance may be.
+
+    ctc: log P of its labels, in nats. lm: what the language model and hotwords add to it. Beams are ranked by the sum.
+    """
+
+    text: str
+    words: tuple[HeardWord, ...]
+    ctc: float
+    lm: float
+
+    @property
+    def score(self) -> float:
+        """What the texts of an utterance are ranked by."""
+        return self.ctc + self.lm
+
+
+@dataclass(frozen=True)
+class DecodedUtterance:
+    """The best texts of an utterance, best first. kind: what its numbers were. reference: of its file."""
+
+    id: str
+    nbest: tuple[Heard, ...]
+    kind: Kind
+    reference: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The best text."""
+        return self.nbest[0].text
+
+    def to_dict(self, most: int | None = None) -> dict[str, Any]:
+        """As a list that `rescore` reads, where another model replaces `fusion`. most: how many hypotheses at most."""
+        hypotheses = [
+            {"text": heard.text, "scores": {"ctc": heard.ctc, "fusion": heard.lm}} for heard in self.nbest[:most]
+        ]
+        reference = {} if self.reference is None else {"reference": self.reference}
+        return {"id": self.id, "hypotheses": hypotheses, "priors": ["fusion"], **reference}
+
+
+@takes(CtcOptions)
+def decode_ctc(outputs: Outputs, model: Model | None, options: CtcOptions) -> Iterator[DecodedUtterance]:
+    """Decodes the outputs of a network that was trained by CTC, lazily.
+
+    outputs: a matrix, (frames, labels), of logits, log-probabilities or probabilities; several; or a file: .npy,
+    .npz or JSON lines. model: any language model, or None. The options are those of `CtcOptions`. Raises TextError,
+    SettingError; of a single utterance, `on_error` gets them if it is given.
+
+    good:  [heard.text for heard in chainrule.decode_ctc("logits.npz", chainrule.load("lm/"), labels="vocab.json")]
+    """
+    if model is not None:
+        check_model(model, Model)
+    return _decoded(_utterances(outputs), _Decoder(model, options), options)
+
+
+def _decoded(
+    utterances: Iterator[Utterance | TextError], decoder: _Decoder, options: CtcOptions
+) -> Iterator[DecodedUtterance]:
+    with showing(options.progress) as progress:
+        for number, utterance in enumerate(utterances, 1):
+            try:
+                if isinstance(utterance, TextError):
+                    raise utterance
+                decoded = decoder.decode(utterance)
+            except ChainruleError as error:
+                if options.on_error is None:
+                    raise
+                options.on_error(error)
+            else:
+                yield decoded
+            progress("decoding", number, None)
+
+
+class _Decoder:
+    """The decoder of each alphabet that the utterances have."""
+
+    def __init__(self, model: Model | None, options: CtcOptions) -> None:
+        self._options = options
+        self._labels = _labels_of(options)
+        self._hotwords = Hotwords.of(options.hotwords, options.hotword_weight)
+        self._limits = Limits(options.beam, options.beam_prune_logp, options.token_min_logp)
+        self._fusion: ShallowFusion | None = None
+        if model is not None:
+            self._fusion = ShallowFusion(
+                model.language_model,
+                model.tokenizer,
+                alpha=options.alpha,
+                beta=options.beta,
+                unknown_offset=options.unk_score_offset,
+                words=options.words or None,
+            )
+        elif options.words:
+            raise SettingError("words limit what a language model knows; give one, or leave words out")
+        self._alphabets: dict[tuple[str, ...], Labels] = {}
+
+    def decode(self, utterance: Utterance) -> DecodedUtterance:
+        """Raises SettingError, which says where."""
+        given = self._labels if self._labels is not None else utterance.labels
+        if given is None:
+            raise SettingError(f"{utterance.place}: there are no labels for the columns; name them with labels")
+        if not utterance.id or any(character.isspace() for character in utterance.id):
+            raise SettingError(f"{utterance.place}: the id is {utterance.id!r}; expected a text without white space")
+        with _placed(utterance.place):
+            labels = self._alphabet(given)
+            if len(labels.names) > len(given) and np.shape(utterance.outputs)[1:] == (len(given),):
+                raise SettingError(
+                    f"none of the {len(given)} labels is CTC's blank, and no column is left for it; the blank is an "
+                    "empty label, <pad>, [PAD] or _"
+                )
+            if not np.size(utterance.outputs):
+                raise SettingError("there are no frames; expected one or more")
+            matrix = check_outputs(utterance.outputs, len(labels.names))
+            kind = kind_of(matrix)
+        search = Search(labels, self._fusion, self._limits, self._hotwords)
+        cache: Cache = {("", False): (0.0, 0.0, None)}
+        search.load([START], cache)
+        search.run(as_log_probs(matrix, kind))
+        beams = [output_beam(beam, cache) for beam in search.finish(cache, is_end=True)]
+        nbest = tuple(
+            Heard(
+                beam.text,
+                tuple(HeardWord(word, *frames) for word, frames in beam.text_frames),
+                beam.logit_score,
+                beam.lm_score - beam.logit_score,
+            )
+            for beam in beams
+        )
+        return DecodedUtterance(utterance.id, nbest, kind, utterance.reference)
+
+    def _alphabet(self, labels: tuple[str, ...]) -> Labels:
+        if labels not in self._alphabets:
+            self._alphabets[labels] = Labels(Alphabet.build_alphabet(labels))
+        return self._alphabets[labels]
+
+
+@contextmanager
+def _placed(place: str) -> Iterator[None]:
+    try:
+        yield
+    except SettingError as error:
+        raise SettingError(f"{place}: {error}") from error
+
+
+def _labels_of(options: CtcOptions) -> tuple[str, ...] | None:
+    labels = options.labels
+    if labels is None or isinstance(labels, tuple):
+        return labels
+    return tuple(read_labels(Path(labels)))
+
+
+def _utterances(outputs: Outputs) -> Iterator[Utterance | TextError]:
+    if isinstance(outputs, str | os.PathLike):
+        return read_utterances(os.fspath(outputs))
+    if isinstance(outputs, np.ndarray) and outputs.ndim == 2:
+        outputs = [outputs]
+    return (Utterance(str(i), np.asarray(matrix), f"matrix {i}") for i, matrix in enumerate(outputs, 1))

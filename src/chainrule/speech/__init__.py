@@ -1,0 +1,1 @@
+"""Speech: from what a network heard, label by label, to texts. Knows language models through their protocol alone."""

@@ -1,0 +1,136 @@
+"""The labels of CTC's outputs, brought into one form: "" is the blank, " " the space, and pieces have a ▁ before words.
+
+Characters or pieces is recognised by the labels: pieces begin with ▁ (SentencePiece) or ## (WordPiece).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from typing import TYPE_CHECKING
+
+from chainrule.errors import SettingError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+logger = logging.getLogger(__name__)
+
+BPE_TOKEN = "▁"  # before a piece that begins a word
+UNK_TOKEN = "⁇"  # of unknown characters
+UNK_BPE_TOKEN = "▁⁇▁"
+_CONTINUES = "##"  # before a piece of WordPiece that continues a word
+_BLANK = re.compile(r"[<\[]pad[>\]]", re.IGNORECASE)
+_UNKNOWN = re.compile(r"[<\[]unk[>\]]", re.IGNORECASE)
+_SPECIAL = re.compile(r"[<\[].+[>\]]")
+
+
+class Alphabet:
+    """The labels of a matrix of CTC's outputs, a column each."""
+
+    def __init__(self, labels: list[str], is_bpe: bool) -> None:
+        """labels: in the decoder's form; `build_alphabet` brings others into it. is_bpe: whether they are pieces."""
+        self._labels, self._is_bpe = labels, is_bpe
+
+    @property
+    def labels(self) -> list[str]:
+        """The labels, as a list of their own."""
+        return list(self._labels)
+
+    @property
+    def is_bpe(self) -> bool:
+        """Whether labels are pieces of words; a word begins with a piece that has a ▁."""
+        return self._is_bpe
+
+    @classmethod
+    def build_alphabet(cls, labels: Iterable[str]) -> Alphabet:
+        """The alphabet of labels as networks have them: | or " " for spaces; "", <pad>, [PAD] or _ for the blank.
+
+        A blank that is missing is added as the last label. Raises SettingError if two labels are the same, or pieces
+        have a space.
+        """
+        labels = list(labels)
+        for label in labels:
+            if not isinstance(label, str):
+                raise SettingError(f"a label is {label!r}; expected a string for each column")
+        seen: set[str] = set()
+        for label in labels:
+            if label in seen:
+                raise SettingError(f"the label {label!r} is there twice; expected a different one for each column")
+            seen.add(label)
+        is_bpe = any(label.startswith((_CONTINUES, BPE_TOKEN)) for label in labels)
+        if is_bpe and (spaced := next((label for label in labels if " " in label), None)) is not None:
+            raise SettingError(
+                f"the label {spaced!r} has a space, but others are pieces, whose words begin with ▁ or by ##"
+            )
+        return cls(normalize_pieces(labels) if is_bpe else normalize_characters(labels), is_bpe)
+
+    def dumps(self) -> str:
+        """As JSON."""
+        return json.dumps({"labels": self.labels, "is_bpe": self.is_bpe})
+
+    @classmethod
+    def loads(cls, text: str) -> Alphabet:
+        """From JSON that `dumps` made. Raises SettingError."""
+        record = json.loads(text)
+        if not isinstance(record, dict) or record.keys() != {"labels", "is_bpe"}:
+            shown = sorted(record) if isinstance(record, dict) else type(record).__name__
+            raise SettingError(f"an alphabet is an object with labels and is_bpe; found {shown}")
+        return cls(record["labels"], record["is_bpe"])
+
+
+def normalize_characters(labels: Sequence[str]) -> list[str]:
+    """Characters in the decoder's form."""
+    normal = ["" if _BLANK.fullmatch(label) else label for label in labels]
+    if " " not in normal:
+        _replace_first(normal, "|", " ")
+    if "" not in normal:
+        _replace_first(normal, "_", "")
+    normal = _with_blank(normal)
+    normal = [UNK_TOKEN if _UNKNOWN.fullmatch(label) else label for label in normal]
+    if any(len(label) > 1 for label in normal):
+        logger.warning("some labels have several characters, though none is a piece with ▁ or ##; is that intended?")
+    if " " not in normal:
+        logger.warning("no label is a space, so that all is one word")
+    return normal
+
+
+def normalize_pieces(labels: Sequence[str]) -> list[str]:
+    """Pieces of words in the decoder's form."""
+    normal = list(labels)
+    if any(label.startswith(_CONTINUES) for label in labels):
+        normal = [_as_sentencepiece(label) for label in labels]
+    normal = _with_blank(["" if _BLANK.fullmatch(label) else label for label in normal])
+    normal = [UNK_BPE_TOKEN if _UNKNOWN.fullmatch(label) else label for label in normal]
+    if UNK_BPE_TOKEN not in normal:
+        logger.warning("no label is %s, for unknown pieces; is that intended?", UNK_BPE_TOKEN)
+    return normal
+
+
+def _as_sentencepiece(label: str) -> str:
+    if label.startswith(_CONTINUES):
+        return label.removeprefix(_CONTINUES)
+    if label in ("", BPE_TOKEN, UNK_BPE_TOKEN) or _SPECIAL.match(label):
+        return label
+    return BPE_TOKEN + label
+
+
+def _replace_first(labels: list[str], label: str, new: str) -> None:
+    if label in labels:
+        labels[labels.index(label)] = new
+
+
+def _with_blank(labels: list[str]) -> list[str]:
+    if "" in labels:
+        return labels
+    logger.info("no label is CTC's blank, which is added as the last")
+    return [*labels, ""]
+
+
+def verify_alphabet_coverage(alphabet: Alphabet, unigrams: Collection[str]) -> None:
+    """Warns if more than a fifth of the characters of words are not among the labels."""
+    characters = set("".join(unigrams))
+    missing = characters - set(alphabet.labels)
+    if characters and len(missing) > 0.2 * len(characters):
+        logger.warning("the words have many characters that are no labels: %s", " ".join(sorted(missing)[:20]))
