@@ -185,13 +185,11 @@ class DraftedModel:
     lengths: DraftLength = field(default_factory=DraftLength)
     counts: DraftCounts = field(default_factory=DraftCounts)
 
-    @property
-    def vocabulary_size(self) -> int:
-        return self.model.vocabulary_size
+    vocabulary_size: int = field(init=False)
+    end: int = field(init=False)
 
-    @property
-    def end(self) -> int:
-        return self.model.end
+    def __post_init__(self) -> None:
+        self.vocabulary_size, self.end = self.model.vocabulary_size, self.model.end
 
     def start(self, prefixes: Sequence[Tokens]) -> _State:
         """As `LanguageModel.start`."""
