@@ -21,6 +21,7 @@ _PUBLIC = {
     "api.editing.mix": ("exchange", "merge", "mix"),
     "api.editing.prune": ("prune_by_entropy", "prune_to_text", "prune_to_vocabulary"),
     "api.models.classifier_model": ("ClassifierModel",),
+    "api.models.drafting": ("Drafting",),
     "api.models.embedding_model": ("EmbeddingModel",),
     "api.models.language_models": ("BeamTree", "CausalModel", "CausalNetwork", "MaskedModel"),
     "api.models.model": ("Model",),

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from chainrule.api.editing.prune import prune_to_text as prune_to_text
     from chainrule.api.editing.prune import prune_to_vocabulary as prune_to_vocabulary
     from chainrule.api.models.classifier_model import ClassifierModel as ClassifierModel
+    from chainrule.api.models.drafting import Drafting as Drafting
     from chainrule.api.models.embedding_model import EmbeddingModel as EmbeddingModel
     from chainrule.api.models.language_models import BeamTree as BeamTree
     from chainrule.api.models.language_models import CausalModel as CausalModel

@@ -148,6 +148,23 @@ class PromptReader(LanguageModel[State], Protocol[State]):
         """What `top` gives at each position of texts, in the contexts of `score`."""
 
 
+class AheadReader(LanguageModel[State], Protocol[State]):
+    """A LanguageModel that reads several tokens of a row in one pass, with the bits of one after the other."""
+
+    reads_ahead: bool  # whether it can at all
+
+    def room_ahead(self, state: State) -> int:
+        """How many tokens `read_ahead` may read after a state; 0 where it cannot read ahead, as of several rows."""
+
+    def read_ahead(self, state: State, tokens: Int32[ndarray, " T"]) -> list[State]:
+        """What `advance` gives after each of the tokens, for a state of one row. The given state stays usable."""
+
+    def forget_ahead(self, state: State) -> None:
+        """Says that those of the states of `read_ahead` that come after this one are not used any more, so that this
+        one can be advanced without a copy.
+        """
+
+
 class StreamReader(LanguageModel[State], Protocol[State]):
     """A LanguageModel that gives whole distributions along a stream, many positions at a time."""
 

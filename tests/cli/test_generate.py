@@ -185,3 +185,37 @@ def test_a_form_that_the_limit_cut_is_told(chainrule, model: Path, how: list[str
     )
     whole = ["--regex", "ka", "--max-tokens", 5, "--seed", 1]
     assert "reached" not in chainrule("generate", model, *whole, *how).err
+
+
+@pytest.fixture
+def network(tmp_path: Path, corpus: Path, one_thread: None) -> Path:
+    config = library.TransformerConfig(layers=1, width=16, heads=2, context=64)
+    training = library.TrainingConfig(steps=1, compile="no")
+    library.train(corpus, config, training=training, tokenizer="whitespace").save(tmp_path / "net")
+    return tmp_path / "net"
+
+
+def test_drafts_change_no_text_and_say_how_many_were_right(chainrule, refused, network: Path, tmp_path: Path) -> None:
+    arguments = ("generate", network, "ka vi", "--max-tokens", 30, "--seed", 2)
+    plain = chainrule(*arguments)
+    drafted = chainrule(*arguments, "--draft", "prompt")
+    assert drafted.out == plain.out
+    assert re.fullmatch(r"note: \d+ of \d+ drafted tokens were right; \d+ passes\n", drafted.err)
+    library.train(
+        library.Lines(["ka"]), library.NGramConfig(order=2), tokenizer=library.TokenizerConfig(kind=str(network))
+    ).save(tmp_path / "ngrams")
+    by_model = chainrule(*arguments, "-n", 2, "--stream", "--draft", tmp_path / "ngrams")
+    assert by_model.out == chainrule(*arguments, "-n", 2).out
+    together = chainrule(*arguments[:3], "-n", 2, "--max-tokens", 1, "--draft", "ngram")
+    assert "nothing was drafted: no text grew alone" in together.err
+    with_beam = refused(2, [*arguments[:3], "--draft", "ngram", "--beam", 2])
+    assert "--draft has no effect with --beam, whose texts grow together." in with_beam
+    unknown = refused(1, [*arguments[:3], "--draft", "promt"])
+    assert "--draft is 'promt'; expected prompt, ngram, or a model: there is no such folder or file" in unknown
+
+
+def test_models_that_cannot_be_drafted_are_refused(chainrule, refused, model: Path, network: Path) -> None:
+    assert "this model, ngram, cannot be drafted" in refused(1, ["generate", model, "ka", "--draft", "ngram"])
+    library.train(library.Lines(["ka vi"]), library.NGramConfig(order=2)).save(network.parent / "others")
+    message = refused(1, ["generate", network, "ka", "--draft", network.parent / "others"])
+    assert f"the draft model, {network.parent / 'others'}, has other tokens than the model, 5 and" in message

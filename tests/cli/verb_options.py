@@ -149,6 +149,7 @@ VERBS = {
         "--number",
         "--seed",
         "--stream",
+        "--draft",
         "--tree",
         "--overwrite",
         "--tokenizer",
@@ -199,6 +200,7 @@ VERBS = {
         "--memory",
         "--max-tokens",
         "--exit-on-failure",
+        "--draft",
         "--log-requests",
     },
     "shard-serve": {"MODEL", "--shards", "--host", "--port"},
@@ -213,6 +215,7 @@ VERBS = {
         "--max-tokens",
         "--stop",
         "--seed",
+        "--draft",
         "--json",
     }
     | {"--temperature", "--top-k", "--top-p", "--min-p", "--typical", "--repetition-penalty"},

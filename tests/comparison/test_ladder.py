@@ -89,11 +89,11 @@ def whole() -> Comparison:
     return run_ladder(train, heldout, order=2, networks=Networks(1e-3, validation))
 
 
-def test_every_family_of_networks_stands_in_the_table_and_the_mixture_last(whole: Comparison) -> None:
+def test_every_family_of_networks_stands_in_the_table_and_mixtures_last(whole: Comparison) -> None:
     names = [contender.name for contender in whole.contenders]
     assert names[:3] == ["uniform", "unigram", "bigram"]
-    assert names[-1] == "mixture"
-    families = [contender.record["family"] for contender in whole.contenders[3:-1]]
+    assert names[-2:] == ["mixture", "adaptive mixture"]
+    families = [contender.record["family"] for contender in whole.contenders[3:-2]]
     assert set(families) == set(NETWORKS) - {"grid"}  # which reads pictures
     assert {"RNN", "LSTM"} <= set(names)
 
@@ -101,9 +101,10 @@ def test_every_family_of_networks_stands_in_the_table_and_the_mixture_last(whole
 def test_all_learn_from_the_same_tokens_and_the_mixture_is_of_the_best_n_grams_and_networks(whole) -> None:
     signatures = {contender.measurement.token_signature for contender in whole.contenders}
     assert len(signatures) == 1
-    mixture = whole.contenders[-1]
+    *others, mixture, adaptive = whole.contenders
     names = [model["name"] for model in mixture.record["models"]]
-    mixable = whole.contenders[2:-1]
+    assert [model["name"] for model in adaptive.record["models"]] == names
+    mixable = others[2:]
     assert len(names) >= 2
     assert set(names) <= {contender.name for contender in mixable}
     assert mixture.parameters == sum(each.parameters for each in mixable if each.name in names)
@@ -112,7 +113,7 @@ def test_all_learn_from_the_same_tokens_and_the_mixture_is_of_the_best_n_grams_a
 
 def test_learning_curves_end_where_training_does_and_counted_models_have_a_level(whole: Comparison) -> None:
     assert [contender.level is not None for contender in whole.contenders[:4]] == [False, True, True, False]
-    for contender in whole.contenders[3:-1]:
+    for contender in whole.contenders[3:-2]:
         assert contender.curve[-1][0] == pytest.approx(contender.train_seconds)
         assert list(contender.curve) == sorted(contender.curve)
         assert contender.size == 4 * contender.parameters

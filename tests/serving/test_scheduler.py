@@ -107,6 +107,25 @@ def test_neighbours_change_no_text_of_a_network(folders: dict[str, Path], family
     served.scheduler.close()
 
 
+@pytest.mark.parametrize("draft", ["prompt", "ngram"])
+def test_drafts_change_no_answer_and_are_counted(folders: dict[str, Path], draft: str) -> None:
+    """Alone, a request has the same bits with drafts; among others, the same text, but for very close races."""
+    model, drafting = chainrule.load(folders["transformer"]), chainrule.Drafting(draft)
+    plain = served_model(folders["transformer"])
+    served = ServedModel("lm", model, "fp", ServerLimits(), drafting=drafting)
+    served.scheduler.model.lengths.clock = None  # drafts depend on texts alone
+    monotonous = {"prompt": "k", "max_tokens": 12, "temperature": 0, "logit_bias": {"40": 100}}
+    wanted = [monotonous, *({**body, "echo": False} for body in bodies(12, 2))]
+    expected = run(answers(plain, wanted, at_once=False))
+    assert run(answers(served, wanted, at_once=False)) == expected
+    assert 0 < drafting.accepted < drafting.drafted
+    together = run(answers(served, wanted, at_once=True))
+    texts = [[[choice["text"] for choice in choices] for choices, _ in some] for some in (together, expected)]
+    assert sum(one == other for one, other in zip(*texts, strict=True)) >= 12
+    plain.scheduler.close()
+    served.scheduler.close()
+
+
 @pytest.mark.parametrize("family", ["lstm", "transformer"])
 def test_long_prompts_in_pieces_and_from_the_cache_give_the_same(
     folders: dict[str, Path], family: str, monkeypatch: pytest.MonkeyPatch

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast, overload
 
 import numpy as np
 
+from chainrule.api.models.drafting import NAMED_DRAFTERS, Drafting
 from chainrule.api.models.load_model import kind_of
 from chainrule.api.models.load_model import load as load_model
 from chainrule.api.models.model import Kind, Model, check_kind
@@ -151,6 +152,17 @@ def load(
     )
     with prefix_errors(os.fspath(path)):
         return model if kind is None else check_kind(model, cast("type[Model]", kind))
+
+
+def open_drafting(draft: str) -> Drafting:
+    """Drafting by name, or by the model at a path. Raises ModelFormatError, SettingError."""
+    if draft in NAMED_DRAFTERS:
+        return Drafting(draft)
+    if not Path(draft).exists():
+        names = ", ".join(NAMED_DRAFTERS)
+        raise SettingError(f"draft is {draft!r}; expected {names}, or a model: there is no such folder or file")
+    with prefix_errors(draft):
+        return Drafting(load_model(draft), name=draft)
 
 
 def model_class_at(path: str | os.PathLike[str]) -> type[Model] | type[Seq2SeqModel] | type[CaptionModel] | None:

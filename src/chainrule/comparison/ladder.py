@@ -20,6 +20,7 @@ from chainrule.decoding.config import Limits
 from chainrule.errors import EstimationError, SettingError, prefix_errors
 from chainrule.evaluation.comparison import Comparison, Contender
 from chainrule.families.table import FAMILIES, family_of
+from chainrule.mixture.config import MixtureConfig
 from chainrule.neural.config import NETWORKS
 from chainrule.ngram.config import NGramConfig
 from chainrule.protocol import END
@@ -159,10 +160,10 @@ def run_ladder(
     networks: Networks | None = None,
     progress: Progress = silent,
 ) -> Comparison:
-    """Compares uniform, n-grams of orders 1 to `order`, networks of every family, and a mixture of these with the best
+    """Compares uniform, n-grams of orders 1 to `order`, networks of every family, and mixtures of these with the best
     n-grams.
 
-    networks: None for no networks and no mixture. Each model is trained from token ids by itself, so that its seconds
+    networks: None for no networks and no mixtures. Each model is trained from token ids by itself, so that its seconds
     are its own, and measured before the next one is trained. Raises TextError, SettingError, EstimationError.
     """
     configs = [NGramConfig(order=n) for n in range(1, NGramConfig(order=order).order + 1)]
@@ -223,7 +224,7 @@ def _rungs(
         options = StreamOptions(training=training, validation=validation)
         components.append(_train_network(name, tokens, network, speller, options, progress))
         yield components[-1]
-    yield _mix_best(components, networks.validation, progress)
+    yield from _mix_best(components, networks.validation, progress)
 
 
 def networks_for(vocabulary_size: int) -> Iterator[tuple[str, NetworkConfig]]:
@@ -282,20 +283,24 @@ def _train_network(
     return _Rung(name, model, learned["training_seconds"], parameters_of(model), tuple(points))
 
 
-def _mix_best(rungs: list[_Rung], validation: Source, progress: Progress) -> _Rung:
-    """A mixture of those models that have enough weight when all are mixed, at least two; its seconds are of all."""
+def _mix_best(rungs: list[_Rung], validation: Source, progress: Progress) -> Iterator[_Rung]:
+    """Mixtures of those models that have enough weight when all are mixed, at least two; their seconds are of all.
+
+    First with constant weights, then with weights that depend on the context.
+    """
     start = time.perf_counter()
-    weights = _mixture(rungs, validation, progress).record["weights"][0]
+    weights = _mixture(rungs, MixtureConfig(), validation, progress).record["weights"][0]
     least = min(LEAST_WEIGHT, sorted(weights)[-2])
     chosen = [rung for rung, weight in zip(rungs, weights, strict=True) if weight >= least]
-    model = _mixture(chosen, validation, progress)
-    seconds = time.perf_counter() - start + sum(rung.seconds for rung in rungs)
-    return _Rung("mixture", model, seconds, sum(rung.parameters or 0 for rung in chosen))
+    seconds, parameters = sum(rung.seconds for rung in rungs), sum(rung.parameters or 0 for rung in chosen)
+    for name, config in (("mixture", MixtureConfig()), ("adaptive mixture", MixtureConfig(adaptive=True))):
+        model = _mixture(chosen, config, validation, progress)
+        yield _Rung(name, model, time.perf_counter() - start + seconds, parameters)
 
 
-def _mixture(rungs: list[_Rung], validation: Source, progress: Progress) -> CausalModel:
+def _mixture(rungs: list[_Rung], config: MixtureConfig, validation: Source, progress: Progress) -> CausalModel:
     models, names = [rung.model for rung in rungs], [rung.name for rung in rungs]
-    return mix(models, heldout=validation, names=names, progress=progress)
+    return mix(models, config, heldout=validation, names=names, progress=progress)
 
 
 def _compile_kernels() -> None:

@@ -24,6 +24,8 @@ from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural.embedding import NetworkVectors
 from chainrule.neural.encoders.transformer import Transformer
 from chainrule.neural.layers import state as encoder_states
+from chainrule.neural.layers.matrix_products import one_by_one
+from chainrule.neural.layers.output import FullSoftmax
 from chainrule.neural.quantization import is_quantised
 from chainrule.neural.scoring import (
     WARM_UP,
@@ -246,6 +248,43 @@ class NeuralModel(NetworkVectors):
             starts = self._tensor(tokens == END)[:, None]
         hidden, memory = self._read(self._tensor(tokens.astype(np.int64))[:, None], memory, starts)
         return Reading(memory, _Next(hidden[:, -1]))
+
+    @property
+    def reads_ahead(self) -> bool:
+        """As `AheadReader.reads_ahead`; products of a device other than the processor have other bits for more rows."""
+        encoder = self.network.encoder
+        reads = isinstance(encoder, Transformer) and not encoder.is_stateful and not encoder.is_bidirectional
+        return reads and self.network.ngram_memory is None and self.network.device.type == "cpu"
+
+    def room_ahead(self, state: Reading) -> int:
+        """As `AheadReader.room_ahead`."""
+        encoder = self.network.encoder
+        if len(state) != 1 or not self.reads_ahead or not isinstance(encoder, Transformer):
+            return 0
+        memory = self._own_rows(state)[0] if state.rows is not None else state.memory
+        return encoder.room_ahead(memory) if isinstance(memory, encoder_states.Cache) else 0
+
+    @torch.inference_mode()
+    def read_ahead(self, state: Reading, tokens: Tokens) -> list[Reading]:
+        """As `AheadReader.read_ahead`."""
+        encoder, memory = self.network.encoder, self._own_rows(state)[0]
+        assert isinstance(encoder, Transformer)
+        assert isinstance(memory, encoder_states.Cache)
+        check_tokens(tokens, self.vocabulary_size)
+        read = self.network.embed(self._tensor(as_tokens(tokens).astype(np.int64))[None])
+        hidden, memories = encoder.read_ahead(read, memory)
+        nexts = [_Next(hidden[0, i : i + 1]) for i in range(len(memories))]
+        if isinstance(self.network.output, FullSoftmax):  # which reads its large matrix once for all of them
+            with one_by_one():
+                log_probs = self.network.output.log_probs(hidden[0])
+            for i, following in enumerate(nexts):
+                following.log_probs = log_probs[i : i + 1]
+        return [Reading(*pair) for pair in zip(memories, nexts, strict=True)]
+
+    def forget_ahead(self, state: Reading) -> None:
+        """As `AheadReader.forget_ahead`."""
+        if isinstance(state.memory, encoder_states.Cache):
+            state.memory.give_up_rest()
 
     def select(self, state: Reading, rows: Int32[ndarray, " new_rows"]) -> Reading:
         """As `LanguageModel.select`; nothing is copied until the next step."""

@@ -76,6 +76,11 @@ class ServeOptions(Options):
         reads=float,
         parse=bytes_of,
     )
+    draft: str | None = option(
+        None,
+        "guess some tokens ahead, and check them in one pass, while an answer grows alone: prompt, ngram, or a model "
+        "with the same tokens; see generate",
+    )
     exit_on_failure: bool = option(
         False, "end with an error when a model fails again and again; else it is reopened", is_switch=True
     )

@@ -30,6 +30,8 @@ _KINDS = {
     "chainrule_generated_tokens_total": "counter",
     "chainrule_prompt_tokens_total": "counter",
     "chainrule_scored_tokens_total": "counter",
+    "chainrule_drafted_tokens_total": "counter",
+    "chainrule_accepted_drafts_total": "counter",
 }
 
 
@@ -65,6 +67,9 @@ class Metrics:
             series[f"chainrule_generated_tokens_total{label}"] += scheduler.generated_tokens
             series[f"chainrule_prompt_tokens_total{label}"] += scheduler.read_tokens
             series[f"chainrule_scored_tokens_total{label}"] += scheduler.scored_tokens
+            if served.drafting is not None:
+                series[f"chainrule_drafted_tokens_total{label}"] += served.drafting.drafted
+                series[f"chainrule_accepted_drafts_total{label}"] += served.drafting.accepted
         return dict(series)
 
 

@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from chainrule.api.models.drafting import Drafting, why_not_drafted
 from chainrule.api.models.language_models import CausalModel
 from chainrule.api.models.model import Model
-from chainrule.api.opening import load, model_class_at
+from chainrule.api.opening import load, model_class_at, open_drafting
 from chainrule.api.texts.correct import corrector, has_words, word_index
 from chainrule.base.files import read_file
 from chainrule.errors import ChainruleError, SettingError
@@ -101,8 +102,12 @@ class ServedModel:
         limits: ServerLimits,
         *,
         on_broken: Callable[[], None] | None = None,
+        drafting: Drafting | None = None,
     ) -> None:
-        """on_broken: as in `Scheduler`."""
+        """on_broken: as in `Scheduler`. drafting: how single answers are drafted.
+
+        Raises SettingError if they cannot be.
+        """
         self.name, self.fingerprint, self.limits = name, fingerprint, limits
         self.any_model = model
         self.created = int(time.time())
@@ -111,6 +116,9 @@ class ServedModel:
         if isinstance(model, Model):
             family = FAMILIES[model.family]
             self.context, engine = family.context(model.engine), model.engine
+            if drafting is not None:
+                engine = drafting.drafted_model(model.parts)
+        self.drafting = drafting
         # Networks that continue texts are PromptReaders.
         self.reads_prompts = isinstance(model, CausalModel) and FAMILIES[model.family].embeds
         self.scheduler = Scheduler(
@@ -243,10 +251,11 @@ class ModelTable:
         limits: ServerLimits,
         *,
         memory: int | None = None,
+        draft: str | None = None,
         on_event: Callable[[str, str], None] = lambda event, name: None,
     ) -> None:
         """paths: the models' paths by name. memory: the most bytes that the files of all open models may have; None for
-        any number.
+        any number. draft: what drafts the answers of models that can be drafted.
 
         on_event: a callback that gets an event (opened, closed, cannot be opened: why, BROKEN) and the model's name;
         BROKEN comes on another thread.
@@ -257,7 +266,7 @@ class ModelTable:
             if name in self._entries:
                 raise SettingError(f"two models are called {name!r}; name one of them, as in other={path}")
             self._entries[name] = _Entry(path)
-        self._limits, self._memory, self.on_event = limits, memory, on_event
+        self._limits, self._memory, self._draft, self.on_event = limits, memory, draft, on_event
         self._uses = 0
         self._retired: list[ServedModel] = []
 
@@ -319,7 +328,8 @@ class ModelTable:
             size = _bytes_of(entry.path)
             self._make_room(name, size)
             with ThreadPoolExecutor(1) as thread:  # it ends: OpenMP counts the threads that it has started as busy ones
-                model = await asyncio.get_running_loop().run_in_executor(thread, _load_ready, entry.path)
+                loading = asyncio.get_running_loop().run_in_executor(thread, _load_ready, entry.path, self._draft)
+                model, drafting = await loading
         except (ChainruleError, OSError) as error:
             if entry.served is not None and entry.served.scheduler.is_alive:  # a folder that is just being written
                 return
@@ -328,7 +338,12 @@ class ModelTable:
             raise ApiError(503, message, param="model", code="model_unavailable", retry_after=10) from error
         self._retire(name, entry)
         entry.served = ServedModel(
-            name, model, fingerprint, self._limits, on_broken=lambda: self.on_event(BROKEN, name)
+            name,
+            model,
+            fingerprint,
+            self._limits,
+            on_broken=lambda: self.on_event(BROKEN, name),
+            drafting=drafting,
         )
         entry.commit_point, entry.bytes = commit_point, size
         self.on_event("opened", name)
@@ -368,8 +383,11 @@ def _check_kind(name: str, path: Path, verb: str) -> None:
             raise wrong_model(name, verb)
 
 
-def _load_ready(path: Path) -> Model | Seq2SeqModel | CaptionModel:
-    """A model whose kernels are compiled, so that its first request does not wait for them. Raises as `load`."""
+def _load_ready(path: Path, draft: str | None) -> tuple[Model | Seq2SeqModel | CaptionModel, Drafting | None]:
+    """A model whose kernels are compiled, so that its first request does not wait for them; and how it is drafted.
+
+    draft: as for `ModelTable`. Raises as `load` and `open_drafting`.
+    """
     model: Model | Seq2SeqModel | CaptionModel = load(path)
     if isinstance(model, CausalModel):
         engine, tokens = model.language_model, np.array([UNKNOWN], np.int32)
@@ -381,7 +399,11 @@ def _load_ready(path: Path) -> Model | Seq2SeqModel | CaptionModel:
             engine.advance(engine.join([state, state]), np.array([UNKNOWN, UNKNOWN], np.int32))
         rows = TokenRows(tokens, np.zeros(1, np.float32), None, np.zeros(1, np.int64))
         token_arrays(TokenNames(model.tokenizer), [rows])
-    return model
+        if draft is not None and why_not_drafted(model.parts) is None:
+            drafting = open_drafting(draft)
+            drafting.drafted_model(model.parts)  # raises where the drafter has other tokens
+            return model, drafting
+    return model, None
 
 
 def _bytes_of(path: Path) -> int:

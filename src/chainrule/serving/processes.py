@@ -170,6 +170,7 @@ def serve(models: Mapping[str, str | os.PathLike[str]], options: ServeOptions) -
         memory=options.memory,
         limits=options.limits or ServerLimits(),
         exit_on_failure=options.exit_on_failure,
+        draft=options.draft,
     )
     with bind(host, options.port) as listening:
         name = f"[{host}]" if ":" in host else host

@@ -185,6 +185,7 @@ class ServerSettings:
     memory: int | None
     limits: ServerLimits
     exit_on_failure: bool
+    draft: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,7 +214,7 @@ async def run_server(
     place: None if there is only one process. Raises SettingError, ModelFormatError; ChainruleError if a model's failure
     has ended the server.
     """
-    table = ModelTable(settings.models, settings.limits, memory=settings.memory)
+    table = ModelTable(settings.models, settings.limits, memory=settings.memory, draft=settings.draft)
     try:
         await table.get(None)
     except ApiError as error:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from jaxtyping import Int64
     from numpy import ndarray
 
+    from chainrule.api.models.drafting import Drafting
+    from chainrule.api.models.model import Model
     from chainrule.api.progress_line import ProgressOption
     from chainrule.text.corpus.corpus import Paths, Source
 
@@ -36,6 +38,13 @@ class GenerateOptions(Options):
         least=0,
         served=(-(2**63), 2**64 - 1),
     )
+    draft: Drafting | Model | str | None = option(
+        None,
+        "guess some tokens ahead, and check them in one pass: the same text in less time. prompt: by what came after "
+        "the longest earlier match; ngram: by counts of the text so far; or a model with the same tokens, such as an "
+        "n-gram model",
+        reads=str,
+    )
     progress: ProgressOption = option(None, "whether progress is shown, or a callback", flag=None)
 
 
@@ -48,6 +57,7 @@ class StreamOptions(Options):
     limits: Limits | None = changed(GenerateOptions, "limits")
     _: KW_ONLY
     seed: int | None = changed(GenerateOptions, "seed")
+    draft: Drafting | Model | str | None = changed(GenerateOptions, "draft")
 
 
 @dataclass(frozen=True)
@@ -59,6 +69,7 @@ class ChatOptions(Options):
     limits: Limits | None = changed(GenerateOptions, "limits")
     _: KW_ONLY
     seed: int | None = changed(GenerateOptions, "seed")
+    draft: Drafting | Model | str | None = changed(GenerateOptions, "draft")
     warn: Callable[[str], None] = option(
         warnings.warn, "a callback, called if the earliest messages were left out", flag=None
     )

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from chainrule.api.models.config import BeamOptions, ChatOptions, EvaluateOptions, GenerateOptions, StreamOptions
+from chainrule.api.models.drafting import as_drafting
 from chainrule.api.models.embedding_model import EmbeddingModel
 from chainrule.api.models.scoring_model import ScoringModel
 from chainrule.api.progress_line import callback, showing, shows_progress
@@ -45,11 +46,14 @@ if TYPE_CHECKING:
     from jaxtyping import Float64, Int32
     from numpy import ndarray
 
+    from chainrule.api.models.drafting import Drafting
+    from chainrule.api.models.model import Model
     from chainrule.api.models.model_info import ModelParts
     from chainrule.api.progress_line import ProgressOption
     from chainrule.decoding.beam import SearchTree
     from chainrule.evaluation.measurement import Measurement
     from chainrule.evaluation.suites import SuiteAccuracy
+    from chainrule.protocol import LanguageModel
     from chainrule.text.corpus.corpus import Paths, Source
     from chainrule.text.tokenization.tokenizer import Tokenizer
 
@@ -125,13 +129,13 @@ class TextEncoder:
         return self._tokenizer.encode_texts([text]).ids[:-1]
 
 
-def chat_model(parts: ModelParts, template: str | None = None) -> ChatModel:
-    """parts: the parts of a causal model. template: Jinja, in place of the model's own.
+def chat_model(parts: ModelParts, template: str | None = None, engine: Any = None) -> ChatModel:
+    """parts: the parts of a causal model. template: Jinja, in place of the model's own. engine: in place of its own.
 
     Raises SettingError if there is no template, ModelFormatError if it is damaged.
     """
     origin: dict[str, Any] | None = parts.record.get("hugging_face")
-    decoder = TextDecoder(parts.engine, parts.tokenizer, lambda: parts.speller)
+    decoder = TextDecoder(parts.engine if engine is None else engine, parts.tokenizer, lambda: parts.speller)
     # Networks that continue texts are PromptReaders.
     family, location = FAMILIES[parts.family], "the model"
     settings: dict[str, Any] = {"context": family.context(parts.engine), "reads_prompts": family.embeds}
@@ -227,7 +231,8 @@ class CausalModel(ScoringModel):
     def generate(self, options: GenerateOptions) -> list[str]:
         """n sampled texts that begin with the prompt, as normalised.
 
-        seed: the same one gives the same texts; without one, each call gives others. Raises SettingError.
+        seed: the same one gives the same texts; without one, each call gives others. draft: changes no text, only the
+        time that it takes. Raises SettingError.
 
         good:  model.generate("I visited San", 5, SamplingConfig(temperature=0.8), Limits(max_tokens=20), seed=1)
         """
@@ -237,7 +242,7 @@ class CausalModel(ScoringModel):
     def sample(self, options: GenerateOptions) -> list[Text]:
         """As `generate`; each text with its log-probability, its tokens, and why it ended."""
         with showing(options.progress) as progress:
-            return self.decoder.sample_each(
+            return self.decoder_with(options.draft).sample_each(
                 [options.prompt],
                 options.n,
                 options.sampling,
@@ -249,7 +254,8 @@ class CausalModel(ScoringModel):
     @takes(StreamOptions)
     def stream(self, options: StreamOptions) -> Iterator[str]:
         """The first text of `generate`, piece by piece while it is drawn; the first piece is the prompt."""
-        return self.decoder.stream(options.prompt, options.sampling, options.limits, seed=_seed(options.seed))
+        decoder = self.decoder_with(options.draft)
+        return decoder.stream(options.prompt, options.sampling, options.limits, seed=_seed(options.seed))
 
     @takes(ChatOptions)
     def chat(self, options: ChatOptions) -> str:
@@ -266,7 +272,8 @@ class CausalModel(ScoringModel):
     @takes(ChatOptions)
     def stream_chat(self, options: ChatOptions) -> Iterator[str]:
         """As `chat`, piece by piece while it is drawn."""
-        answer = self.chat_model.answer(options.messages, options.sampling, options.limits, seed=options.seed)
+        chatting = self.chat_model if options.draft is None else self.chat_model_with(None, options.draft)
+        answer = chatting.answer(options.messages, options.sampling, options.limits, seed=options.seed)
         if answer.dropped:
             options.warn(
                 f"the first {answer.dropped:,} messages were left out: the conversation is longer than the context"
@@ -278,9 +285,17 @@ class CausalModel(ScoringModel):
         """The model with its chat template. Raises SettingError, ModelFormatError."""
         return chat_model(self.parts)
 
-    def chat_model_with(self, template: str | None) -> ChatModel:
-        """As `chat_model`, with another template, in Jinja; None: the model's own. Raises as `chat_model`."""
-        return chat_model(self.parts, template)
+    def chat_model_with(self, template: str | None, draft: Drafting | Model | str | None = None) -> ChatModel:
+        """As `chat_model`, with another template, in Jinja; None: the model's own. draft: as in `GenerateOptions`.
+
+        Raises as `chat_model`.
+        """
+        return chat_model(self.parts, template, self._drafted(draft))
+
+    def _drafted(self, draft: Drafting | Model | str | None) -> LanguageModel[Any]:
+        """Raises SettingError; WrongModelError if it continues no texts."""
+        model = self.language_model
+        return model if draft is None else as_drafting(draft).drafted_model(self.parts)
 
     @takes(BeamOptions)
     def beam(self, options: BeamOptions) -> list[Text]:
@@ -323,7 +338,11 @@ class CausalModel(ScoringModel):
     @property
     def decoder(self) -> TextDecoder:
         """What generates text with this model: by sampling or beam search."""
-        return TextDecoder(self.language_model, self.tokenizer, lambda: self.speller)
+        return self.decoder_with(None)
+
+    def decoder_with(self, draft: Drafting | Model | str | None) -> TextDecoder:
+        """As `decoder`, with drafts, as in `GenerateOptions`. Raises SettingError."""
+        return TextDecoder(self._drafted(draft), self.tokenizer, lambda: self.speller)
 
 
 class CausalNetwork(CausalModel, EmbeddingModel):

@@ -12,6 +12,7 @@ from chainrule.cli.shared.screen import note
 from chainrule.errors import OutputError, SettingError, prefix_errors
 
 if TYPE_CHECKING:
+    from chainrule.api.models.drafting import Drafting
     from chainrule.api.models.model import Kind, Model
     from chainrule.api.seq2seq.caption_model import CaptionModel
     from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel
@@ -64,6 +65,16 @@ def open_model(
         note(warning)
     with prefix_errors(str(path)):
         return model if kind is None else check_kind(model, kind)
+
+
+def note_drafts(drafting: Drafting | None) -> None:
+    """Says how many tokens were drafted, if any could be."""
+    if drafting is None:
+        return
+    if drafting.passes:
+        note(f"{drafting.accepted:,} of {drafting.drafted:,} drafted tokens were right; {drafting.passes:,} passes")
+    else:
+        note("nothing was drafted: no text grew alone by two tokens or more; --stream draws one after the other")
 
 
 def is_arpa(path: Path) -> bool:

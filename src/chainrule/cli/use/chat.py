@@ -20,16 +20,26 @@ from chainrule.applications.config import CHAT_SAMPLING
 from chainrule.applications.messages import Message
 from chainrule.base.files import read_file
 from chainrule.base.tables import printable_lines
-from chainrule.cli.shared.models import open_model
-from chainrule.cli.shared.options import NO_FLAGS, Json, SamplingFlags, Seed, WholeNumber, draw_seed, given_settings
+from chainrule.cli.shared.models import note_drafts, open_model
+from chainrule.cli.shared.options import (
+    NO_FLAGS,
+    Draft,
+    Json,
+    SamplingFlags,
+    Seed,
+    WholeNumber,
+    draw_seed,
+    given_settings,
+)
 from chainrule.cli.shared.screen import count_of, note, print_json, progress_bar
 from chainrule.cli.shared.server_options import ModelOrName, ServerOptions
 from chainrule.decoding.config import SamplingConfig
-from chainrule.errors import ChainruleError, OutputError, SettingError, TextError
+from chainrule.errors import ChainruleError, OutputError, SettingError, TextError, prefix_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from chainrule.api.models.drafting import Drafting
     from chainrule.applications.chat import Answering
     from chainrule.decoding.config import Limits
     from chainrule.decoding.sampling import Ending
@@ -53,6 +63,7 @@ def chat(
         Path | None, Parameter(help="Add every message to this file, a line of JSON each. By default, none is kept.")
     ] = None,
     seed: Seed = None,
+    draft: Draft = None,
     sampling: SamplingFlags = NO_FLAGS,
     json: Json = False,
 ) -> None:
@@ -69,6 +80,7 @@ def chat(
     A seq2seq model that was trained on conversations reads the history as its
     source; where that is too long, from its front on, messages are left out.
     """
+    from chainrule.api.opening import open_drafting
     from chainrule.decoding.config import Limits
     from chainrule.serving.client import RemoteChat
 
@@ -78,18 +90,23 @@ def chat(
     client = server.client(model)
     if client is not None and template is not None:
         raise CycloptsError(msg="--template is for models on this machine; the server has its own.")
-    answering = _open(cast("Path", model), template) if client is None else RemoteChat(client)
+    if client is not None and draft is not None:
+        raise CycloptsError(msg="--draft is for models on this machine; a server drafts where it was told to.")
+    drafting = None if draft is None else open_drafting(draft)
+    answering = _open(cast("Path", model), template, drafting) if client is None else RemoteChat(client)
     drawn = draw_seed(seed) if client is None else seed
     session = ChatSession(answering, system, config, limits, drawn, None if log is None else ChatLog(log).add)
     if sys.stdin.isatty() and sys.stdout.isatty() and not json:
         talk(session)
     else:
         _answer_lines(session, json=json)
+    if session.answers:
+        note_drafts(drafting)
     if seed is None and drawn is not None and session.answers and given.temperature:
         note(f"--seed {drawn} gives these answers again")
 
 
-def _open(model: Path, template: Path | None) -> Answering:
+def _open(model: Path, template: Path | None, drafting: Drafting | None) -> Answering:
     """A model on this machine. Raises ChainruleError, CycloptsError."""
     from chainrule.api.models.language_models import CausalModel
     from chainrule.api.seq2seq.seq2seq_model import PairChat, is_seq2seq, load_pairs
@@ -97,9 +114,12 @@ def _open(model: Path, template: Path | None) -> Answering:
     with progress_bar() as progress:
         if not is_seq2seq(model):
             loaded = open_model(model, None, None, progress, kind=CausalModel)
-            return loaded.chat_model_with(None if template is None else _text_of(template))
+            with prefix_errors(str(model)):
+                return loaded.chat_model_with(None if template is None else _text_of(template), drafting)
         if template is not None:
             raise CycloptsError(msg=f"--template is for models that continue texts; {model} reads conversations.")
+        if drafting is not None:
+            raise CycloptsError(msg=f"--draft is for models that continue texts; {model} reads conversations.")
         return PairChat(load_pairs(model, progress=progress).generator)
 
 

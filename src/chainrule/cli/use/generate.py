@@ -13,10 +13,11 @@ from cyclopts import CycloptsError, Parameter
 
 from chainrule.api.models.config import GenerateOptions
 from chainrule.base.tables import printable, text_table
-from chainrule.cli.shared.models import open_model
+from chainrule.cli.shared.models import note_drafts, open_model
 from chainrule.cli.shared.options import (
     NO_FLAGS,
     BeamFlags,
+    Draft,
     Json,
     LimitFlags,
     ModelMarkerRule,
@@ -39,6 +40,7 @@ from chainrule.cli.shared.options import (
 from chainrule.cli.shared.screen import finite, note, print_json, progress_bar
 from chainrule.decoding.config import Limits, SamplingConfig
 from chainrule.drawing.pages import show_whitespace
+from chainrule.errors import prefix_errors
 
 if TYPE_CHECKING:
     from chainrule.api.models.model import Model
@@ -57,6 +59,7 @@ def generate(
     number: Annotated[int, flag(GenerateOptions, "n"), Parameter(name=("--number", "-n"))] = 1,
     seed: Seed = None,
     stream: Annotated[bool, Parameter(negative=(), help="Print each text as it is sampled.")] = False,
+    draft: Draft = None,
     tree: Annotated[TreeFile, Needs("size")] = None,
     overwrite: Overwrite = False,
     limits: LimitFlags = NO_FLAGS,
@@ -77,12 +80,16 @@ def generate(
     if search is None:
         if stream and json:
             raise CycloptsError(msg="--stream prints text; leave out --json.")
-        _sample(model, prompt, number, seed, within, sampling, tokenizer, markers, stream=stream, json=json)
+        _sample(
+            model, prompt, number, seed, within, sampling, tokenizer, markers, draft=draft, stream=stream, json=json
+        )
         return
     refuse_sampling(sampling)
     for name, given in (("--seed", seed is not None), ("--stream", stream)):
         if given:
             raise CycloptsError(msg=f"{name} has no effect with --beam, which does not sample.")
+    if draft is not None:
+        raise CycloptsError(msg="--draft has no effect with --beam, whose texts grow together.")
     if tree is not None:
         check_tree(tree, overwrite=overwrite)
     _search(model, prompt, search, within, tree, tokenizer, markers, overwrite=overwrite, json=json)
@@ -98,23 +105,28 @@ def _sample(
     tokenizer: ModelTokenizerName,
     markers: ModelMarkerRule,
     *,
+    draft: str | None,
     stream: bool,
     json: bool,
 ) -> None:
     from chainrule.api.models.language_models import CausalModel
+    from chainrule.api.opening import open_drafting
 
     config, is_continued = SamplingConfig(**given_settings(sampling)), False
     drawn = draw_seed(seed)
     with progress_bar() as progress:
         model = open_model(path, tokenizer, markers, progress, kind=CausalModel)
         _note_unknown_words(model, prompt)
+        drafting = None if draft is None else open_drafting(draft)
+        with prefix_errors(str(path)):
+            decoder = model.decoder_with(drafting)
         if not stream:
-            texts = model.sample(prompt, number, config, limits, seed=drawn, progress=progress)
+            texts = decoder.sample_each([prompt], number, config, limits, seed=drawn, progress=progress)
     if stream:
         cut = 0
         for i in range(number):
             shown = 0
-            for piece in model.decoder.pieces(prompt, config, limits, seed=drawn, number=i):
+            for piece in decoder.pieces(prompt, config, limits, seed=drawn, number=i):
                 print(piece.text, end="", flush=True)
                 shown += bool(piece.text)
                 cut += piece.ending == "length"
@@ -127,6 +139,7 @@ def _sample(
         is_continued = any(text.tokens for text in texts)
         if limits.has_form:
             _note_form(texts, config, limits)
+    note_drafts(drafting)
     if prompt and number and limits.max_tokens and not is_continued:
         note(_why_no_continuation(model))
     if seed is None and config.temperature:  # without, nothing is drawn

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from chainrule.neural.layers.attention import attend, attend_unfused, build_score, capped, disentangled, scaled_dot
 from chainrule.neural.layers.basic import FeedForward, activation_of, drop, norm
 from chainrule.neural.layers.experts import Experts
-from chainrule.neural.layers.matrix_products import linear
+from chainrule.neural.layers.matrix_products import by_position, elementwise, linear
 from chainrule.neural.layers.positions import Rotation, rotate
 from chainrule.neural.layers.recurrences import recurrence
 
@@ -87,12 +87,11 @@ class Attention(nn.Module):
         query, key = query_key[:, :, : self.heads], query_key[:, :, self.heads :]
         query, key, value = query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
         if self.score is not None:
-            query, key = self.score.query(query), self.score.key(key)
+            query, key = by_position(self.score.query, query), by_position(self.score.key, key)
             if self.score.is_product:
                 query = query * math.sqrt(self.head_width)  # to cancel the kernel's division
         if self.factor is not None:
             query = query * self.factor
-        dropout = self.dropout if self.training else 0.0
         if self.taken_from is not None:
             assert mask.lent is not None
             key, value = mask.lent[self.taken_from]
@@ -100,22 +99,40 @@ class Attention(nn.Module):
             key, value = cache.append(layer, key, value)
         if self.lends and mask.lent is not None:
             mask.lent[layer] = key, value
-        if self.score is not None and not self.score.is_product:
-            heads = attend_unfused(self.score, query, key, value, mask, dropout)
-        elif mask.distances is not None:
-            of_distances = linear(mask.distances.vectors, self.query_key_value).view(
-                -1, heads.shape[2], self.head_width
-            )
-            heads = attend_unfused(
-                partial(disentangled, mask.distances.places, of_distances), query, key, value, mask, dropout
-            )
-        elif self.cap is not None or self.sinks is not None:
-            score = scaled_dot if self.cap is None else partial(capped, self.cap)
-            heads = attend_unfused(score, query, key, value, mask, dropout, sinks=self.sinks)
+        if mask.steps is None:
+            heads = self._attend(query, key, value, mask)
         else:
-            heads = attend(query, key, value, mask, dropout)
+            parts = []
+            for i, (begin, end, own) in enumerate(mask.steps):
+                columns = slice(begin, end)
+                parts.append(
+                    self._attend(query[:, :, i : i + 1].clone(), key[:, :, columns], value[:, :, columns], own)
+                )
+            heads = torch.cat(parts, 2)
         heads = mask.edited("heads", layer, heads.transpose(1, 2)).flatten(2)  # (B, T, H d)
-        return linear(heads if gate is None else heads * gate.sigmoid(), self.out)  # (B, T, H d) -> (B, T, D)
+        if gate is not None:
+            heads = heads * elementwise(torch.sigmoid, gate)
+        return linear(heads, self.out)  # (B, T, H d) -> (B, T, D)
+
+    def _attend(
+        self,
+        query: Float[Tensor, "B H T d"],
+        key: Float[Tensor, "B K S d"],
+        value: Float[Tensor, "B K S d"],
+        mask: AttentionMask,
+    ) -> Float[Tensor, "B H T d"]:
+        dropout = self.dropout if self.training else 0.0
+        if self.score is not None and not self.score.is_product:
+            return attend_unfused(self.score, query, key, value, mask, dropout)
+        if mask.distances is not None:
+            of_distances = linear(mask.distances.vectors, self.query_key_value)
+            of_distances = of_distances.view(len(of_distances), -1, self.head_width)
+            by_distance = partial(disentangled, mask.distances.places, of_distances)
+            return attend_unfused(by_distance, query, key, value, mask, dropout)
+        if self.cap is not None or self.sinks is not None:
+            score = scaled_dot if self.cap is None else partial(capped, self.cap)
+            return attend_unfused(score, query, key, value, mask, dropout, sinks=self.sinks)
+        return attend(query, key, value, mask, dropout)
 
     def _normed(self, query_key: Float[Tensor, "B T H+K d"]) -> Float[Tensor, "B T H+K d"]:
         """Queries and keys, normalised in each head, or all of either together."""

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from chainrule.neural.encoders.blocks import Block, norm_of
 from chainrule.neural.layers.basic import drop, initialise, pause
-from chainrule.neural.layers.masks import AttentionMask, bidirectional_mask, cached_mask, causal_mask
-from chainrule.neural.layers.matrix_products import linear
+from chainrule.neural.layers.masks import AttentionMask, Step, bidirectional_mask, cached_mask, causal_mask
+from chainrule.neural.layers.matrix_products import linear, one_by_one
 from chainrule.neural.layers.positions import (
     ALiBi,
     Distances,
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from chainrule.neural.config import TransformerConfig
     from chainrule.neural.layers.masks import Edit
     from chainrule.neural.layers.state import State
+
+
+MOST_AHEAD = 32  # tokens of a row that are read in one pass with the bits of one after another
 
 
 class Transformer(nn.Module):
@@ -217,6 +220,37 @@ class Transformer(nn.Module):
         positions = columns[None] - (cache.first[:1, None] if first is None else first)
         masks = [self._mask_read_on(cache, columns, first, window)._replace(starts=starts) for window in self.windows]
         return self._through(x, positions, masks, cache, is_long=is_long), cache
+
+    def room_ahead(self, cache: Cache) -> int:
+        """How many tokens `read_ahead` may read: 0 where a pass cannot give the bits of one token after another.
+
+        The state must not drop tokens meanwhile, nor their angles turn.
+        """
+        if cache.rows != 1 or not cache.even:
+            return 0
+        room = MOST_AHEAD if self.context is None else self.context - cache.longest
+        if self.turn is not None and cache.longest <= self.turn:
+            room = min(room, self.turn - cache.longest)
+        return min(max(room, 0), MOST_AHEAD)
+
+    def read_ahead(self, x: Float[Tensor, "1 T D"], cache: Cache) -> tuple[Float[Tensor, "1 T width"], list[Cache]]:
+        """Hidden states, and the state after each token, with the bits of as many calls; T at most `room_ahead`.
+
+        All states share one store: see `Cache.before`.
+        """
+        shortest = self.window if len(self.windows) == 1 else None
+        grown, columns, _ = cache.grown(x, None, shortest, keep_inputs=self.context is not None)
+        states = [grown.before(int(column) + 1, shortest) for column in columns]
+        masks = []
+        for window in self.windows:
+            steps = []
+            for i, state in enumerate(states):
+                mask = self._mask_read_on(state, columns[i : i + 1], None, window)
+                steps.append(Step(state.begin - grown.begin, state.columns - grown.begin, mask))
+            masks.append(AttentionMask(steps=steps))
+        with one_by_one():
+            hidden = self._through(x, columns[None] - grown.first[:1, None], masks, grown)
+        return hidden, states
 
     def _read_in_parts(
         self, x: Tensor, cache: Cache, starts: Tensor | None, borders: Sequence[int]

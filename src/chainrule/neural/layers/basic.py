@@ -15,7 +15,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from chainrule.base import threads
-from chainrule.neural.layers.matrix_products import is_packed, linear, unpack
+from chainrule.neural.layers.matrix_products import elementwise, is_packed, linear, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -160,8 +160,8 @@ class FeedForward(nn.Module):
             gate, hidden = hidden.chunk(2, -1)
             if self.clamped:
                 hidden = hidden.clamp(-CLAMP, CLAMP) + 1
-            return linear(self.activation(gate) * hidden, self.down)
-        return linear(self.activation(hidden), self.down)
+            return linear(elementwise(self.activation, gate) * hidden, self.down)
+        return linear(elementwise(self.activation, hidden), self.down)
 
 
 class OutputTransform(nn.Module):
@@ -174,7 +174,7 @@ class OutputTransform(nn.Module):
 
     def forward(self, x: Float[Tensor, "*shape D"]) -> Float[Tensor, "*shape D"]:
         """The transformed hidden states."""
-        return cast("Tensor", self.norm(self.activation(linear(x, self.linear))))
+        return cast("Tensor", self.norm(elementwise(self.activation, linear(x, self.linear))))
 
 
 class Scaled(nn.Module):

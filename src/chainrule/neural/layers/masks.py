@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from jaxtyping import Bool, Float, Int64
 
@@ -32,6 +32,14 @@ class DistanceVectors(NamedTuple):
     places: Int64[Tensor, "T S"]
 
 
+class Step(NamedTuple):
+    """What a query attends to that attends alone: the keys from begin to end, with a mask over them."""
+
+    begin: int
+    end: int
+    mask: AttentionMask
+
+
 class AttentionMask(NamedTuple):
     """Which keys each query attends to.
 
@@ -42,7 +50,8 @@ class AttentionMask(NamedTuple):
     weights_out: a list to which attention appends its weights, (B, H, T, S).
     starts: (B, T), where rows begin anew, for what carries a state from token to token; None for nowhere.
     edit: a function through which the outputs of heads and layers go. distances: what queries and keys are scored by,
-    beside their products; None for nothing.
+    beside their products; None for nothing. steps: of each query, where each attends alone; `tensor`, `causal` and
+    `block_length` then do not count.
     """
 
     tensor: Tensor | None = None
@@ -54,6 +63,7 @@ class AttentionMask(NamedTuple):
     distances: DistanceVectors | None = None
     lent: dict[int, tuple[Tensor, Tensor]] | None = None
     layer_inputs: Tensor | None = None
+    steps: Sequence[Step] | None = None
 
     def edited(self, part: Part, layer: int, x: Tensor) -> Tensor:
         """What a part of a layer computed, through `edit`."""

@@ -9,11 +9,15 @@ In eight bits, 32 numbers of a row share a scale, so that a product reads little
 one int8 tensor, (N, K + K / 8): the integers of a row, then the bytes of its float32 scales. So code that moves, joins,
 shares or saves tensors needs to know nothing of it. Each weight is its integer times its scale, rounded once; vectors
 stay in float32. The integers and scales of GGUF's Q8_0 are these.
+
+A pass over several tokens may have to give the bits of a pass over each (`one_by_one`), as checks of drafts do. Our
+kernel does so anyhow; all else whose last bits depend on how many tokens there are goes through `by_position`.
 """
 
 from __future__ import annotations
 
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +28,8 @@ from torch import Tensor
 from chainrule.base.lanes import LANES, SCALED
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from jaxtyping import Float, Float32, Int8
     from torch import nn
 
@@ -81,6 +87,42 @@ _NARROW = {torch.bfloat16: torch.uint16, torch.float16: torch.int16}  # and what
 _NO_SCALES = np.empty((1, 1), np.float32)
 
 _kernel = threading.Lock()  # Numba's simplest threads may not be asked twice at once
+_pass = threading.local()  # is_one_by_one: set within `one_by_one`
+_EVEN, _ON_ONE_THREAD = 64, 1 << 15  # numbers of a row that torch's loops divide evenly; of all that it never divides
+
+
+@contextmanager
+def one_by_one() -> Iterator[None]:
+    """Within it, what is computed of each token of a row has the bits that it has when it is read alone."""
+    before = is_one_by_one()
+    _pass.is_one_by_one = True
+    try:
+        yield
+    finally:
+        _pass.is_one_by_one = before
+
+
+def is_one_by_one() -> bool:
+    """Whether this thread is within `one_by_one`."""
+    return not torch.compiler.is_compiling() and getattr(_pass, "is_one_by_one", False)
+
+
+def by_position(function: Callable[[Tensor], Tensor], x: Float[Tensor, "*shape T D"]) -> Float[Tensor, "*shape T E"]:
+    """function(x); within `one_by_one`, of each position alone."""
+    if x.shape[-2] == 1 or not is_one_by_one():
+        return function(x)
+    return torch.cat([function(x[..., i : i + 1, :].clone()) for i in range(x.shape[-2])], -2)
+
+
+def elementwise(function: Callable[[Tensor], Tensor], x: Float[Tensor, "*shape T D"]) -> Float[Tensor, "*shape T D"]:
+    """As `by_position`, of a function of each number.
+
+    torch computes the last numbers, those that fill no vector register, in another way than the others: where each row
+    ends evenly, all may be computed at once.
+    """
+    if not is_one_by_one() or (x.shape[-1] % _EVEN == 0 and x.numel() < _ON_ONE_THREAD):
+        return function(x)
+    return by_position(function, x)
 
 
 def linear(x: Tensor, layer: nn.Linear) -> Tensor:
@@ -92,6 +134,8 @@ def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """W x + b, in the type of x, by weights that may be stored in 16 bits, or packed in 8."""
     if not torch.is_grad_enabled() and _suits_kernel(x, weight):
         return _by_kernel(x, weight, bias)
+    if is_one_by_one() and x.shape[-2] > 1:
+        return by_position(lambda part: product(part, weight, bias), x)
     if weight.dtype == x.dtype or torch.is_autocast_enabled(x.device.type):
         return F.linear(x, weight, bias)
     return _widening(x, weight, bias)

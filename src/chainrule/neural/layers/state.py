@@ -111,6 +111,18 @@ class Cache:
         )
         return grown, columns, visible_from
 
+    def before(self, columns: int, window: int | None) -> Cache:
+        """The cache without its last columns, for the last column of which `begin` is chosen as by `grown`.
+
+        It shares the store. What it appends is written to a copy, unless `give_up_rest` is called before.
+        """
+        begin = self.least if window is None else max(self.least, columns - window)
+        return replace(self, columns=columns, begin=max(begin, 0))
+
+    def give_up_rest(self) -> None:
+        """Says that no state needs the columns after its own any more, so that others may be written there."""
+        self.store.written = min(self.store.written, self.columns)
+
     def append(
         self, layer: int, key: Float[Tensor, "B K T d"], value: Float[Tensor, "B K T d"]
     ) -> tuple[Float[Tensor, "B K S d"], Float[Tensor, "B K S d"]]:

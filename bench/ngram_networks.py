@@ -1,0 +1,154 @@
+"""N-grams inside networks: a memory, a residual and mixtures, at equal time, each arm mixed with the n-gram model, too.
+
+    python bench/ngram_networks.py shakespeare.txt --tokenizer character --family recurrent transformer --order 6
+        --minutes 1 --seeds 1 2 3 [--control] [-o trials.jsonl]
+
+The last tenth of the text is measured. Of the rest, every twentieth run of 50 lines tunes mixtures, and all others
+train. Settings of networks are those of the command without options. Training runs on one thread, in minutes of
+processor time, since others may use the machine: the clock of training is that of the process, and folds of a residual
+count. All figures are nats a token. --control also trains a memory with one row for each length of context.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+time.monotonic = time.perf_counter = time.process_time  # before anything imports them
+
+import torch  # noqa: E402
+from machine import circumstances  # noqa: E402
+
+import chainrule  # noqa: E402
+from chainrule.families.table import FAMILIES  # noqa: E402
+from chainrule.text.corpus.corpus import source_of  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from chainrule.text.corpus.corpus import Source
+
+RUN, EVERY = 50, 20  # lines of a run; every so many tune
+CACHE = chainrule.CacheConfig(words=1 << 20, order=6)
+
+
+def parts_of(text: Path, folder: Path, document: Any) -> tuple[Source, Source, Source]:
+    """The parts that train, tune and measure."""
+    lines, read, measured_from = text.read_text(encoding="utf-8").splitlines(keepends=True), 0, 0
+    size = sum(map(len, lines))
+    while read < 0.9 * size:
+        read += len(lines[measured_from])
+        measured_from += 1
+    runs = [lines[i : min(i + RUN, measured_from)] for i in range(0, measured_from, RUN)]
+    parts = {
+        "train": [line for i, run in enumerate(runs) if i % EVERY != EVERY - 1 for line in run],
+        "tune": [line for run in runs[EVERY - 1 :: EVERY] for line in run],
+        "test": lines[measured_from:],
+    }
+    files = [folder / f"{name}.txt" for name in parts]
+    for file, part in zip(files, parts.values(), strict=True):
+        file.write_text("".join(part), encoding="utf-8")
+    train, tune, test = (source_of(file, document) for file in files)
+    return train, tune, test
+
+
+def trials(arguments: argparse.Namespace, folder: Path) -> Iterator[dict[str, Any]]:
+    """The nats of each arm, alone and mixed."""
+    train, tune, test = parts_of(arguments.text, folder, arguments.document)
+    began = time.process_time()
+    ngram = chainrule.train(train, chainrule.NGramConfig(order=arguments.order), tokenizer=arguments.tokenizer)
+    ngram.save(folder / "ngram")
+    yield row("n-gram", "", 0, ngram, ngram, tune, test, time.process_time() - began)
+    arms: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+        "network": ({}, {}),
+        "memory": ({"ngram_memory": min(arguments.order, 4)}, {}),
+        "residual": ({}, {"residual_of": arguments.order}),
+    }
+    if arguments.control:
+        arms["memory of one row"] = ({"ngram_memory": min(arguments.order, 4), "ngram_rows": 1}, {})
+    for seed in arguments.seeds:
+        for family in arguments.family:
+            for name, (settings, options) in arms.items():
+                began = time.process_time()
+                model = chainrule.train(
+                    train,
+                    FAMILIES[family].config(**settings),
+                    tokenizer=str(folder / "ngram"),
+                    training=chainrule.TrainingConfig(minutes=arguments.minutes, seed=seed),
+                    validation=tune,  # else the end of the text that trains, so that networks would learn from less
+                    **options,
+                )
+                yield row(name, family, seed, model, ngram, tune, test, time.process_time() - began)
+
+
+def row(
+    arm: str, family: str, seed: int, model: Any, ngram: Any, tune: Source, test: Source, seconds: float
+) -> dict[str, Any]:
+    """A line of the table: alone, in a linear and in an adaptive mixture with the n-gram model, and with a cache."""
+    others = [] if model is ngram else [ngram]
+    adaptive = chainrule.MixtureConfig(adaptive=True)
+    mixed = {
+        "linear": chainrule.mix([model, *others], heldout=tune) if others else None,
+        "adaptive": chainrule.mix([model, *others], adaptive, heldout=tune) if others else None,
+        "with a cache": chainrule.mix([model, *others], heldout=tune, cache=CACHE),
+        "adaptive with a cache": chainrule.mix([model, *others], adaptive, heldout=tune, cache=CACHE),
+    }
+    nats = {"alone": model, **{name: mixture for name, mixture in mixed.items() if mixture is not None}}
+    return {
+        "arm": arm,
+        "family": family,
+        "seed": seed,
+        "seconds": round(seconds, 1),
+        "steps": model.record.get("steps"),
+        "parameters": model.record.get("parameters"),
+        "batch": model.record.get("training", {}).get("batch"),
+        **{name: round(math.log(own.evaluate(test).perplexity), 4) for name, own in nats.items()},
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("text", type=Path)
+    parser.add_argument("--tokenizer", default="character")
+    parser.add_argument("--document", default="line", choices=("line", "file"))
+    parser.add_argument("--family", nargs="+", default=["recurrent"])
+    parser.add_argument("--order", type=int, default=6)
+    parser.add_argument("--minutes", type=float, default=1)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--control", action="store_true")
+    parser.add_argument("-o", "--output", type=Path)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    print(circumstances(), file=sys.stderr)
+    found: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for trial in trials(arguments, Path(folder)):
+            found.append(trial)
+            line = json.dumps(trial)
+            print(line, flush=True)
+            if arguments.output is not None:
+                with arguments.output.open("a") as file:
+                    file.write(line + "\n")
+    for family in arguments.family:
+        own = {trial["seed"]: trial for trial in found if trial["family"] == family and trial["arm"] == "network"}
+        for arm in dict.fromkeys(trial["arm"] for trial in found if trial["family"] == family):
+            pairs = [
+                (own[trial["seed"]], trial) for trial in found if trial["family"] == family and trial["arm"] == arm
+            ]
+            for figure in ("alone", "linear", "adaptive", "adaptive with a cache"):
+                gains = [trial[figure] - network[figure] for network, trial in pairs]
+                spread = f" ± {statistics.stdev(gains):.4f}" if len(gains) > 1 else ""
+                print(f"{family}, {arm}, {figure}: {statistics.mean(gains):+.4f}{spread} nats to the network")
+
+
+if __name__ == "__main__":
+    main()
