@@ -103,12 +103,9 @@ def test_the_figures_are_those_of_the_design_matrix(chainrule, study: Path, tmp_
     assert lm["slope_low"] < 6 < lm["slope_high"]
     assert lm["behind_the_best"] is None
     assert unigram["behind_the_best"] == pytest.approx((gains["lm"] - gains["unigram"]).mean(), abs=1e-9)
-    text = [
-        " ".join(
-            row["word"] for row in csv.DictReader((study / "text.tsv").open(), delimiter="\t") if row["item"] == item
-        )
-        for item in "123456"
-    ]
+    with (study / "text.tsv").open() as file:
+        words = [(row["item"], row["word"]) for row in csv.DictReader(file, delimiter="\t")]
+    text = [" ".join(word for item, word in words if item == story) for story in "123456"]
     measured = library.load(study / "lm").evaluate(library.Lines(text))
     assert lm["bits_per_byte"] == pytest.approx(measured.bits_per_byte, rel=1e-6)
 

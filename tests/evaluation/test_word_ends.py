@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
+from random_networks import MODERN, random_model
 
 import chainrule
 from chainrule.evaluation.surprisal import read_contexts
+from chainrule.neural.config import RecurrentConfig
 from chainrule.text.units import begins_word
+
+if TYPE_CHECKING:
+    from chainrule.neural.config import NetworkConfig
 
 LINES = ["ab a ab b", "a abb ba", "b ab a", "ba b a"]
 
@@ -107,3 +113,16 @@ def test_entropies_and_ranks_are_those_of_the_distribution(model: chainrule.Caus
     words = chainrule.surprisal(chainrule.Lines(["ab a"]), model, entropy=True, ends=True).to_records()
     assert [row["entropy_bits"] for row in words] == [rows[i]["entropy_bits"] for i in (0, 2, 4)]
     assert [row["rank"] for row in words] == [rows[i]["rank"] for i in (0, 2, 4)]
+
+
+@pytest.mark.parametrize("config", [MODERN, RecurrentConfig(width=8, layers=1)], ids=["transformer", "recurrent"])
+def test_networks_read_whole_texts_as_they_step(config: NetworkConfig) -> None:
+    network = random_model(config)
+    rng = np.random.default_rng(1)
+    texts = [rng.integers(3, network.vocabulary_size, length).astype(np.int32) for length in (5, 0, 40, 1)]
+    borders = rng.random(network.vocabulary_size) < 0.5
+    stepping: Any = Stepping(network)
+    whole, stepped = (read_contexts(one, texts, borders=borders, entropy=True) for one in (network, stepping))
+    for one, other in zip(whole, stepped, strict=True):
+        assert one.log_word_ends.tolist() == pytest.approx(other.log_word_ends.tolist(), abs=1e-4)
+        assert one.entropies.tolist() == pytest.approx(other.entropies.tolist(), abs=1e-4)

@@ -69,6 +69,7 @@ def score(
             negative=(),
             consume_multiple=True,
             help="Further models; each has columns that end in the name of its folder.",
+            show_default=False,
         ),
         Needs("output"),
     ] = (),
