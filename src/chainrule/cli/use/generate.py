@@ -121,7 +121,7 @@ def _sample(
         with prefix_errors(str(path)):
             decoder = model.decoder_with(drafting)
         if not stream:
-            texts = decoder.sample_each([prompt], number, config, limits, seed=drawn, progress=progress)
+            texts = model.sample(prompt, number, config, limits, seed=drawn, draft=drafting, progress=progress)
     if stream:
         cut = 0
         for i in range(number):
