@@ -392,7 +392,7 @@ class LayerInputs(nn.Module):
         """The vectors of tokens, and what is added. x: both vectors of each token, one after the other."""
         x, own = x[..., : self.width], x[..., self.width :]
         shape = (*x.shape[:-1], -1, self.each)
-        projected = self.norm((linear(x, self.projection) * self.width**-0.5).view(shape))
+        projected = self.norm((linear(x, self.projection).to(x.dtype) * self.width**-0.5).view(shape))
         return x, (projected + own.reshape(shape)) * 2**-0.5
 
 
