@@ -271,7 +271,8 @@ class LayerInput(nn.Module):
 
     def forward(self, x: Float[Tensor, "B T D"], own: Float[Tensor, "B T P"]) -> Float[Tensor, "B T D"]:
         """What is added."""
-        return cast("Tensor", self.norm(linear(self.activation(linear(x, self.gate)) * own, self.out)))
+        added = linear(self.activation(linear(x, self.gate)) * own, self.out)
+        return cast("Tensor", self.norm(added.to(x.dtype)))
 
 
 def norm_of(config: TransformerConfig, width: int | None = None) -> nn.Module:
