@@ -241,7 +241,7 @@ def test_a_model_that_fails_ends_the_server_where_that_is_set(
     monkeypatch.setattr("chainrule.serving.generation.scheduler.Batch.step", fail)
     models = (("lm", folders["ngram"]),)
     settings = ServerSettings(
-        models=models, host="127.0.0.1", key=None, memory=None, limits=ServerLimits(), exit_on_failure=True
+        models=models, host="127.0.0.1", key=None, memory=None, limits=ServerLimits(), exit_on_failure=True, draft=None
     )
     ready, events = threading.Event(), []
     with bind("127.0.0.1", 0) as listening, ThreadPoolExecutor() as pool:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.shared.options import WholeNumber
+from chainrule.cli.shared.options import MayBeEmpty, WholeNumber
 from chainrule.cli.shared.screen import note, progress_bar
 from chainrule.errors import SettingError
 
@@ -40,13 +40,16 @@ def lmplz(
             "--discount_fallback",
             help="Discounts to use where they cannot be estimated: up to three numbers; without any, 0.5 1 1.5.",
         ),
+        MayBeEmpty(),
     ] = None,
     limit_vocab_file: Annotated[
         Path | None,
         Parameter(name="--limit_vocab_file", help="Words, separated by white space; n-grams with others are dropped."),
     ] = None,
     interpolate_unigrams: Annotated[
-        tuple[str, ...], _several("--interpolate_unigrams", help="0: give all mass of unseen words to <unk>.")
+        tuple[str, ...],
+        _several("--interpolate_unigrams", help="0: give all mass of unseen words to <unk>."),
+        MayBeEmpty(),
     ] = (),
     skip_symbols: Annotated[
         bool,

@@ -64,6 +64,11 @@ class Needs:
     name: str
 
 
+@dataclass(frozen=True)
+class MayBeEmpty:
+    """A mark of an option of several values that means something without any."""
+
+
 FORMATS_READ = (
     "with .gz, .zst, .xz and .bz2; .jsonl, .parquet and .csv, a record a document; folders of them; and - for "
     "standard input."

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 from cyclopts import CycloptsError, MissingArgumentError, Parameter, UnknownOptionError, UnusedCliTokensError
 
-from chainrule.cli.shared.options import NO_FLAGS, Needs
+from chainrule.cli.shared.options import NO_FLAGS, MayBeEmpty, Needs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -104,8 +104,11 @@ def check_values(verb: Callable[..., Any], arguments: list[str]) -> None:
 def _taking_several(hints: Mapping[str, Any]) -> Iterator[str]:
     """The options that take all values after them, and no word that looks like an option. hints: of parameters."""
     for name, hint in hints.items():
-        marks = [mark for mark in getattr(hint, "__metadata__", ()) if isinstance(mark, Parameter)]
+        metadata = getattr(hint, "__metadata__", ())
+        marks = [mark for mark in metadata if isinstance(mark, Parameter)]
         kind = getattr(hint, "__origin__", hint) if marks else hint
+        if any(isinstance(mark, MayBeEmpty) for mark in metadata):
+            continue
         if is_dataclass(kind):
             yield from _taking_several(get_type_hints(kind, include_extras=True))
         elif any(mark.consume_multiple for mark in marks) and not any(mark.allow_leading_hyphen for mark in marks):
