@@ -22,7 +22,7 @@ import numpy as np
 from chainrule.base.arguments import as_tokens, check_prefixes, check_rows, check_tokens, in_one_stream
 from chainrule.base.distributions import ByDistributions
 from chainrule.errors import ModelFormatError
-from chainrule.mixture.components import RescaledUnknown, Witness, stream_with_unknown
+from chainrule.mixture.components import RescaledUnknown, Witness, join, stream_with_unknown
 from chainrule.protocol import END
 
 if TYPE_CHECKING:
@@ -178,10 +178,10 @@ class AdaptiveMixture(ByDistributions[AdaptiveState]):
         given = None if prefixes is None else heads
         models = self.components.models
         stream, spans = in_one_stream(texts, None, end=True)
-        scores = np.stack([_concatenate(model.score(texts, prefixes=given)) for model in models])
+        scores = np.stack([join(model.score(texts, prefixes=given)) for model in models])
         others = None
         if unknown:
-            others = np.stack([_concatenate(model.unknown_log_probs(texts, prefixes=given)) for model in models])
+            others = np.stack([join(model.unknown_log_probs(texts, prefixes=given)) for model in models])
         mixed = self._mix(scores, others, stream)[1 if unknown else 0]
         cut = None if end else -1
         return [mixed[span][tail.size : cut] for span, tail in zip(spans, tails, strict=True)]
@@ -232,10 +232,6 @@ def witness(model: Any) -> Witness | None:
     """The model as a witness; None if it is none. The states of a rescaled model are those of the model."""
     own = model.model if isinstance(model, RescaledUnknown) else model
     return own if isinstance(own, Witness) else None
-
-
-def _concatenate(rows: Sequence[Float32[ndarray, " T"]]) -> Float32[ndarray, " scored"]:
-    return np.concatenate(rows) if rows else np.empty(0, np.float32)
 
 
 def _split_documents(
