@@ -173,6 +173,18 @@ def check_plot_name(path: Path) -> None:
         raise SettingError(f"{path}: the name of a plot must end in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}")
 
 
+PICTURE_SUFFIXES = (".html", ".svg", ".png")
+
+
+def check_picture_target(path: Path, *, overwrite: bool) -> None:
+    """Checks, before the work, that such a file may be written. Raises OutputError, SettingError."""
+    if path.suffix.lower() not in PICTURE_SUFFIXES:
+        raise SettingError(f"{path}: the name of a page or a picture must end in .html, .svg or .png")
+    if path.suffix.lower() != ".html":
+        check_matplotlib()
+    check_new_file(path, overwrite=overwrite)
+
+
 def svg_of(figure: Figure) -> str:
     """An SVG for light and dark mode; a page may contain several."""
     return restyle(_saved(figure, "svg"), figure)
