@@ -3,21 +3,22 @@
 Takes sentences of a text, one a line, has espeak-ng say them, trains `chainrule train speech` on some and a 5-gram on
 the rest of the text, and measures the others. espeak-ng is a program: on Debian, apt install espeak-ng.
 
-    python bench/speech.py novels.txt folder/ --minutes 20
+    python bench/speech.py novels.txt folder/ --train --minutes 20
+
+What is there already in the folder is kept, so that a run can be repeated in parts.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import re
+import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 
-from chainrule.base.threads import thread_count
+from machine import circumstances
 
 SENTENCES = {"train": 300, "test": 100}
 FEWEST, MOST = 5, 12  # words of a sentence
@@ -27,26 +28,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("text", type=Path, help="sentences, one a line, tokenised by spaces")
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--minutes", type=float, default=20)
     parser.add_argument("--voice", default="en-us")
     parser.add_argument("--order", type=int, default=5)
-    parser.add_argument("--train", nargs=argparse.REMAINDER, default=[], help="further options of train speech")
+    parser.add_argument("--train", nargs=argparse.REMAINDER, default=["--minutes", "20"], help="options")
     options = parser.parse_args()
     folder: Path = options.folder
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / "lm.txt").exists():
         write_texts(options.text, folder)
     say(folder, options.voice)
-    began = time.process_time()
+    print(circumstances())
     if not (folder / "lm" / "config.json").exists():
         run("train", "ngram", folder / "lm.txt", "-o", folder / "lm", "--order", options.order, "--prune", 0, 0, 1)
     if not (folder / "model" / "config.json").exists():
         run(
-            *("train", "speech", folder / "train.tsv", "-o", folder / "model", "--minutes", options.minutes),
-            *("--resume", *options.train),
+            *("train", "speech", folder / "train.tsv", "-o", folder / "model", "--resume", *options.train),
         )
     run("evaluate", folder / "model", folder / "test.tsv", "--lm", folder / "lm")
-    print(json.dumps({"threads": thread_count(), "own seconds": time.process_time() - began}))
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(f"processor time of all commands: {used.ru_utime + used.ru_stime:.0f} s")
 
 
 def write_texts(text: Path, folder: Path) -> None:

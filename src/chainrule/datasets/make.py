@@ -20,7 +20,7 @@ from chainrule.datasets.scenes import (
     scene,
     shape,
 )
-from chainrule.datasets.tones import RATE, sing, spoken_sentence
+from chainrule.datasets.tones import RATE, spoken, spoken_sentence
 from chainrule.errors import SettingError
 from chainrule.pictures.codec import encode_png
 from chainrule.sounds.sound import encode_wav
@@ -165,16 +165,17 @@ def _conversations(chance: Random, examples: int, *, hard: bool) -> list[File]:
 
 def _speech(chance: Random, examples: int, *, hard: bool) -> list[File]:
     """For each part sounds and their transcripts; and other sentences, for a language model."""
-    files, said = [], set()
+    files: list[File] = []
+    said: set[str] = set()
     for part, texts in _parts(lambda: spoken_sentence(chance), examples):
         said |= set(texts)
         sounds = [f"{part}/{i}.wav" for i in range(1, len(texts) + 1)]
         files.append(_lines(f"{part}.tsv", [f"{sound}\t{text}" for sound, text in zip(sounds, texts, strict=True)]))
         files += [
-            File(sound, encode_wav(sing(text, chance, hard=hard), RATE), 1)
+            File(sound, encode_wav(spoken(text, chance, hard=hard), RATE), 1)
             for sound, text in zip(sounds, texts, strict=True)
         ]
-    others = []
+    others: list[str] = []
     while len(others) < _OTHERS * examples:
         if (text := spoken_sentence(chance)) not in said:
             others.append(text)

@@ -36,15 +36,21 @@ def spoken_sentence(chance: Random) -> str:
     return " ".join(chance.choice(_NUMBERS) if word == "some" else word for word in sentence(chance).english.split())
 
 
-def sing(text: str, chance: Random, *, hard: bool = False) -> Int16[ndarray, " samples"]:
-    """The sound of a text. hard: in more noise, and faster.
+def spoken(text: str, chance: Random, *, hard: bool = False) -> Int16[ndarray, " samples"]:
+    """The sound of a text, at a speed and in noise of its own. hard: in more noise, and faster."""
+    shortest = 34 + chance.below(15) if hard else 40 + chance.below(21)
+    return sing(text, chance, shortest, (90 if hard else 50) + chance.below(66))
 
-    A symbol lasts 40 to 72 ms, depending on the speed of the sentence, and gaps a fifth or more of that, as long as a
-    symbol for a space. All pitches of a sentence are up to 6 % higher or lower.
+
+def sing(text: str, chance: Random, shortest: int, noise: int) -> Int16[ndarray, " samples"]:
+    """The sound of a text. shortest: the milliseconds of a symbol, at least. noise: its deviation, in hundredths of
+    three times a chord's.
+
+    A symbol lasts up to a fifth longer, gaps a fifth to two fifths as long, or as long as a symbol for a space. All
+    pitches of a sentence are up to 6 % higher or lower.
     """
     pitch = 940 + chance.below(121)  # thousandths
-    unit = RATE * (34 + chance.below(15) if hard else 40 + chance.below(21)) // 1000
-    noise = (80 if hard else 40) + chance.below(61)  # per cent of `_noise`
+    unit = RATE * shortest // 1000
     parts = [np.zeros(2 * unit, np.int64)]
     for symbol in text:
         if symbol == " ":

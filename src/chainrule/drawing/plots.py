@@ -19,7 +19,7 @@ from xml.etree import ElementTree
 import numpy as np
 from rich.cells import cell_len
 
-from chainrule.base.files import replace_file
+from chainrule.base.files import check_new_file, replace_file
 from chainrule.base.tables import cell
 from chainrule.drawing.colours import COLOURS, GRID, INK, LINES, PAPER, QUIET
 from chainrule.drawing.pages import render, xml_text

@@ -60,7 +60,11 @@ def alignment_figure(
         name = "␣" if character == " " else character
         above.text(
             *((start + stop) / 2, bands * 1.01, xml_text(name)),
-            ha="center", va="bottom", fontsize=9, color=INK.light, parse_math=False,
+            ha="center",
+            va="bottom",
+            fontsize=9,
+            color=INK.light,
+            parse_math=False,
         )
     probs = np.exp(log_probs[:, 1:])
     heard = np.flatnonzero(probs.max(0) >= _SHOWN) if len(probs) else np.zeros(0, np.int64)

@@ -51,7 +51,8 @@ def align(log_probs: Float[ndarray, "T labels"], labels: Sequence[int], blank: i
         )
     states = np.full(2 * len(targets) + 1, blank)
     states[1::2] = targets
-    may_skip = np.append([False, False], (states[2:] != blank) & (states[2:] != states[:-2]))
+    may_skip = np.zeros(len(states), bool)
+    may_skip[2:] = (states[2:] != blank) & (states[2:] != states[:-2])
     emitted = log_probs[:, states].astype(np.float64)  # (T, S)
     scores = np.full(len(states), -np.inf)
     scores[:2] = emitted[0, :2]

@@ -187,9 +187,9 @@ def attend(
     """The attention of a network while it reads a text: a row for each query token, a column for each key token.
 
     model: a Transformer, or a seq2seq model with attention; for a captioner, text is a picture, see `attend_picture`.
-    For a speech model, text is a sound: the likeliest alignment of the target's characters to it.
-    target: the target text, for a seq2seq or speech model; by default what it writes. Raises SettingError if the network has no
-    attention, the source is empty or too long, or a target is given to a model of single texts; MarkerError.
+    For a speech model, text is a sound: the likeliest alignment of the target's characters to it. target: the target
+    text, of other models than those of single texts; by default what they write. Raises SettingError if the network has
+    no attention, the source is empty or too long, or a target is given to a model of single texts; MarkerError.
 
     good:  chainrule.attend(model, "the dog bit the man").save("maps.html")
     """

@@ -31,8 +31,8 @@ def data(
 ) -> dict[str, int]:
     """Writes a data set into a folder, and gives the number of examples by file, or of pictures and sounds by folder.
 
-    name: text, pairs, labels, trees, pictures, captions, minimal-pairs, dates, conversations or speech. examples: how many to
-    train on; for validation and testing, a tenth of that each. seed: other examples. hard: in a harder form, on
+    name: text, pairs, labels, trees, pictures, captions, minimal-pairs, dates, conversations or speech. examples: how
+    many to train on; for validation and testing, a tenth of that each. seed: other examples. hard: in a harder form, on
     which models differ. overwrite: whether files of the same names are replaced. Raises SettingError, OutputError.
 
     good:  chainrule.data("pairs", "pairs/")

@@ -60,7 +60,7 @@ class Request(NamedTuple):
 def open_answering(
     path: str | os.PathLike[str], *, tokenizer: TokenizerConfig | str | None = None, markers: Markers | None = None
 ) -> Model | Seq2SeqModel:
-    """Opens a model whose answers are wanted. Raises WrongModelError if it captions pictures or hears; what `load` raises."""
+    """Opens a model whose answers are wanted. Raises WrongModelError if it captions or hears; what `load` raises."""
     model = load(path, tokenizer=tokenizer, markers=markers)
     if isinstance(model, CaptionModel | SpeechModel):
         does = "captions pictures" if isinstance(model, CaptionModel) else "hears"

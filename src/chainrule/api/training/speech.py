@@ -58,8 +58,11 @@ def _train(options: TrainSpeechOptions, progress: Progress) -> SpeechModel:
     learned, kept = (_encoded(part, config, on_error) for part in (transcripts, held_out))
     if not learned:
         raise TextError("no transcript is short enough for its sound; expected at most a label for each step")
-    digests = [digest_of_transcripts(part) for part in (transcripts, held_out)]
-    job = ctc_job(learned, kept, config, training, {"family": FAMILY, "sounds": digests}, count_errors)
+    frames, kept_frames = (sum(len(own.frames) for own in part) for part in (learned, kept))
+    digest, kept_digest = (digest_of_transcripts(part) for part in (transcripts, held_out))
+    origin = {"family": FAMILY, "tokens": frames, "ids": digest}
+    origin |= {"validation_tokens": kept_frames, "validation": kept_digest}
+    job = ctc_job(learned, kept, config, training, origin, count_errors)
     network, run_record = run_job(job, run)
     record = {
         **record_header(FAMILY, config),
@@ -67,7 +70,7 @@ def _train(options: TrainSpeechOptions, progress: Progress) -> SpeechModel:
         "data": data_of(transcripts, held_out),
         "sounds": len(learned),
         "hours": hours_of(transcripts),
-        "tokens": sum(len(example.frames) for example in learned),
+        "tokens": frames,
         **run_record,
     }
     return SpeechModel(network, record)

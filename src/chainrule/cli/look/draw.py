@@ -35,7 +35,7 @@ def attend(
     target: Annotated[
         str | None,
         Parameter(
-            help="For a seq2seq model, a captioner or a speech model: what is written; by default what the model writes.",
+            help="For a seq2seq model, a captioner or a speech model: what is written; by default what it writes.",
             allow_leading_hyphen=True,
         ),
     ] = None,

@@ -68,7 +68,8 @@ def ctc_job(
 ) -> TrainingJob[SpeechNetwork]:
     """A job that trains a network that hears. Raises TextError, SettingError.
 
-    examples: each long enough for its labels. held_out: to validate on; may be none. count_errors: of texts.
+    examples: each long enough for its labels. held_out: to validate on; may be none. origin: what identifies them, see
+    `TrainingJob.text`. count_errors: of texts.
     """
     if not examples:
         raise TextError("there is no sound to learn from; at least one is needed")
@@ -80,7 +81,7 @@ def ctc_job(
         training=training,
         recipe=recipe,
         network=settings_of(config),
-        text={**origin, "examples": len(examples), "held out": len(held_out)},
+        text=origin,
         build=lambda: SpeechNetwork(config),
         matrices=SpeechNetwork.matrices,
         objective=lambda network, setup: CtcObjective(network, setup, examples, held_out, count_errors),
