@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 TEXTS = ("ab", "ba", "a b", "b a", "aa b", "ab ba", "b aa", "ba ab", "a a b", "bb a")
 CONFIG = SpeechConfig(width=32, layers=1, dropout=0.0, masks=0)
 TRAINING = TrainingConfig(
-    steps=45, batch=8, learning_rate=0.02, warm_up=10, valid_share=0, precision="float32", compile="no"
+    steps=80, batch=8, learning_rate=0.02, warm_up=10, valid_share=0, precision="float32", compile="no"
 )
 
 

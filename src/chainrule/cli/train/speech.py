@@ -62,7 +62,7 @@ def speech(
 ) -> None:
     """A network that hears: it writes what is said in sounds.
 
-        $ chainrule train speech spoken/train.tsv -o speech/ --minutes 1
+        $ chainrule train speech spoken/train.tsv -o speech/ --minutes 5
 
     Sounds become log-mel frames; an LSTM, a GRU or a Transformer reads them both
     ways, perhaps after convolutions. It learns by CTC, over all alignments of the
