@@ -140,7 +140,10 @@ def test_made_sounds_are_the_same_on_every_machine() -> None:
     made = {file.name: file for file in make_data("speech", 20)}
     assert made == {file.name: file for file in make_data("speech", 20)}
     assert {file.name: file.examples for file in made.values() if not file.name.endswith(".wav")} == {
-        "train.tsv": 20, "valid.tsv": 2, "test.tsv": 2, "text.txt": 200
+        "train.tsv": 20,
+        "valid.tsv": 2,
+        "test.tsv": 2,
+        "text.txt": 200,
     }
     assert made["train.tsv"].content.startswith(b"train/1.wav\t4 red dogs follow 8 black books\n")
     with wave.open(io.BytesIO(made["train/1.wav"].content)) as sound:

@@ -1,4 +1,4 @@
-"""A text over the spectrogram of a sound: log-mel frames above, what a network heard at each step below."""
+"""A text over the spectrogram of a sound: log-mel frames as a network reads them, and below what it heard."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.drawing.colours import INK, PAPER, QUIET
+from chainrule.drawing.colours import INK, LINES, PAPER, QUIET
 from chainrule.drawing.pages import xml_text
 from chainrule.drawing.plots import check_matplotlib
-from chainrule.sounds.features import HOP_SECONDS, band_centres
+from chainrule.sounds.features import HOP_SECONDS, band_centres, normalised
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _HEIGHT = 6.0  # inches
 _NARROWEST, _WIDEST, _PER_CHARACTER = 7.0, 60.0, 0.22  # inches
 _TICKS = 6
+_CLIPPED = 3  # deviations from a band's mean that are black, or white
 _SHOWN = 0.02  # labels that never have this probability get no row
 
 
@@ -50,13 +51,15 @@ def alignment_figure(
     seconds = HOP_SECONDS * len(frames)
     shared = {"aspect": "auto", "origin": "lower", "interpolation": "nearest"}
     bands = frames.shape[1]
-    above.imshow(frames.T, cmap="Greys", extent=(0, seconds, 0, bands), **shared)
+    levels = normalised(frames).T
+    above.imshow(levels, cmap="Greys", vmin=-_CLIPPED, vmax=_CLIPPED, extent=(0, seconds, 0, bands), **shared)
     centres = band_centres(bands, rate)
     ticks = np.linspace(0, bands - 1, _TICKS).round().astype(int)
     above.set_yticks(ticks + 0.5, [f"{centres[i] / 1000:.1f}" for i in ticks.tolist()])
     above.set(ylabel="pitch in kHz")
     for character, start, stop in characters:
-        above.axvspan(start, stop, color="C0", alpha=0.18, linewidth=0)
+        for edge in (start, stop):
+            above.axvline(edge, color=LINES[0].light, linewidth=0.6)
         name = "␣" if character == " " else character
         above.text(
             *((start + stop) / 2, bands * 1.01, xml_text(name)),
