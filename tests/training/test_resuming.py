@@ -25,6 +25,7 @@ from training_runs import (
 from chainrule.errors import ModelFormatError, OutputError, SettingError
 from chainrule.neural.config import BilinearConfig, ConvolutionConfig, MaskedConfig
 from chainrule.neural.config.classifiers import LSTMLabelling
+from chainrule.neural.config.speech import SpeechConfig
 from chainrule.training.checkpoint import remove_checkpoints
 
 if TYPE_CHECKING:
@@ -54,12 +55,16 @@ RUNS = {
     "labels from scratch": (LSTMLabelling(width=8, embedding_width=6, directions="both", layers=2), QUICK),
     "with n-grams": (replace(RECURRENT, ngram_memory=4, ngram_rows=20), replace(QUICK, ema=0.9, accumulate=2)),
     "with n-grams, a Transformer": (replace(TRANSFORMER, ngram_memory=3, ngram_rows=20), QUICK),
+    "speech": (SpeechConfig(width=8, layers=1, mels=8, masks=1, labels=("a", "b")), QUICK),
     "in bfloat16": (RECURRENT, replace(QUICK, precision="bfloat16")),
 }
 
 
 def in_a_process(
-    event: int, config: NetworkConfig | FineTuningConfig | LabellingConfig, training: TrainingConfig, folder: Path
+    event: int,
+    config: NetworkConfig | FineTuningConfig | LabellingConfig | SpeechConfig,
+    training: TrainingConfig,
+    folder: Path,
 ) -> int | None:
     """How a process ended that was to be killed at an event, or went on to its end."""
     process = forking_context().Process(target=killed_at, args=(event, config, training, folder))
