@@ -33,7 +33,7 @@ class SpeechConfig:
     dropout: float = option(0.2, "share of numbers dropped of what each layer but the first reads", least=0, below=1)
     masks: int = option(
         2,
-        "training: stretches of time, up to 0.3 s, and as many bands, up to a fifth, that are hidden (Park 2019)",
+        "stretches of time, of up to 0.3 s, and as many bands, up to a fifth, that training hides (Park 2019)",
         least=0,
         most=100,
     )
