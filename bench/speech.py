@@ -41,9 +41,7 @@ def main() -> None:
     if not (folder / "lm" / "config.json").exists():
         run("train", "ngram", folder / "lm.txt", "-o", folder / "lm", "--order", options.order, "--prune", 0, 0, 1)
     if not (folder / "model" / "config.json").exists():
-        run(
-            *("train", "speech", folder / "train.tsv", "-o", folder / "model", "--resume", *options.train),
-        )
+        run("train", "speech", folder / "train.tsv", "-o", folder / "model", "--resume", *options.train)
     run("evaluate", folder / "model", folder / "test.tsv", "--lm", folder / "lm")
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     print(f"processor time of all commands: {used.ru_utime + used.ru_stime:.0f} s")

@@ -244,7 +244,7 @@ def test_conversions_are_said_once_for_all_sounds(folder: Path) -> None:
     (folder / "t.tsv").write_text("a.wav\tone\nb.wav\ttwo\n")
     notes: list[str] = []
     read_transcripts(folder / "t.tsv", rate=8000, on_note=notes.append)
-    assert notes == [f"{folder / 'a.wav'} and 1 others: 16,000 samples a second, converted to 8,000"]
+    assert notes == [f"{folder / 'a.wav'} and 1 other: 16,000 samples a second, converted to 8,000"]
 
 
 def test_sounds_of_folders_are_found_in_order(folder: Path) -> None:

@@ -94,7 +94,8 @@ def read_transcripts(
         raise TextError(f"{name}: no sound with a transcript is in it; {_EXPECTED}")
     if on_note is not None:
         for note, count in notes.items():
-            on_note(f"{examples[note]}{f' and {count - 1:,} others' if count > 1 else ''}: {note}")
+            others = f" and {count - 1:,} other{'s' * (count > 2)}" if count > 1 else ""
+            on_note(f"{examples[note]}{others}: {note}")
     return transcripts
 
 
