@@ -18,6 +18,7 @@ T = TypeVar("T")
 
 NGRAM_RATE = 0.1  # the peak rate of the rows of an n-gram memory
 _SHORT_MINUTES = 2.0
+_SOUNDS = 16  # in a step of a network that hears
 _WIDE = 256  # numbers in the state of a recurrent network; Muon is slow on the matrices of a wider one
 _STEP_TOKENS, _WIDE_STEP_TOKENS = 2048, 6144  # tokens per step, about
 
@@ -134,9 +135,11 @@ def seq2seq_recipe(config: Seq2SeqConfig, training: TrainingConfig) -> Recipe:
 
 
 def with_speech_defaults(training: TrainingConfig) -> TrainingConfig:
-    """As `with_pair_defaults`, for a network that hears, which learns by AdamW. Raises SettingError."""
+    """As `with_pair_defaults`, for a network that hears, which learns by AdamW. A short run keeps its batch: from a much
+    smaller one CTC learns little. Raises SettingError.
+    """
     refuse_rows(training)
-    training = replace(training, optimiser=training.optimiser or "adamw")
+    training = replace(training, optimiser=training.optimiser or "adamw", batch=training.batch or _SOUNDS)
     return _compiled_on_request(with_budget(training))
 
 
@@ -149,7 +152,7 @@ def speech_recipe(config: SpeechConfig, training: TrainingConfig) -> Recipe:
         rate, warm_up = (3e-3 if is_recurrent else 1e-3), 100
     else:
         rate, warm_up = 0.01, 100
-    return Recipe.of(training, 16, rate, warm_up)
+    return Recipe.of(training, _SOUNDS, rate, warm_up)
 
 
 def _compiled_on_request(training: TrainingConfig) -> TrainingConfig:
