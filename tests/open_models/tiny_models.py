@@ -346,6 +346,9 @@ MASKED: dict[str, Callable[[], Any]] = {
         "deberta-v2", **_PIECES, **_DISTANCES, legacy=False, type_vocab_size=2, max_relative_positions=12
     ),
     "modernbert": lambda: _masked("modernbert", **_PIECES, num_hidden_layers=4, local_attention=4),
+    "modernbert, silu": lambda: _masked(
+        "modernbert", **_PIECES, hidden_activation="silu", classifier_activation="silu"
+    ),
 }
 
 
