@@ -109,7 +109,7 @@ DOCUMENT_NETWORKS: dict[str, NetworkConfig] = {
         rotary_trained_context=4,
         rotary_whole_pairs=False,
     ),
-    "Transformer, wider heads that see all, shared keys, vectors for blocks": small(
+    "Transformer, wider heads that see all, shared keys, vectors for blocks, experts beside": small(
         llama(),
         memory="document",
         layers=4,
@@ -123,6 +123,8 @@ DOCUMENT_NETWORKS: dict[str, NetworkConfig] = {
         shared_key_layers=2,
         wide_shared_blocks=True,
         layer_input_width=3,
+        experts=3,
+        expert_width=5,
         block_scales=True,
         rotary_turning=1,
         window_rotary_base=50.0,

@@ -61,7 +61,7 @@ IN_GGUF = [
     *("smollm3", "phi", "phi3", "phi3, longrope", "olmo", "olmo2", "olmo3", "exaone4", "granite", "starcoder2"),
     *("stablelm", "stablelm, parallel", "cohere", "cohere2", "glm4", "ernie4_5", "mixtral", "qwen3_moe"),
     *("lfm2, unadjusted", "mamba", "mamba2", "qwen3_5", "gpt_oss", "gpt_oss, without attention's biases"),
-    *("gemma4", "gemma4, wide", "gemma4, keys as values, without vectors for blocks"),
+    *("gemma4", "gemma4, wide", "gemma4, experts", "gemma4, keys as values, without vectors for blocks"),
     *("gpt2", "gpt_neox", "gpt_neox, one after the other", "bloom"),
     *("falcon", "falcon, new"),
 ]

@@ -49,6 +49,8 @@ _FIELDS = {
     "moe_intermediate_size": "add_expert_feed_forward_length",
     "num_experts_per_tok": "add_expert_used_count",
     "num_local_experts": "add_expert_count",
+    "num_experts": "add_expert_count",
+    "top_k_experts": "add_expert_used_count",
     "use_parallel_residual": "add_parallel_residual",
     "layer_types": "add_sliding_window_pattern",
     "layer_norm_epsilon": "add_layer_norm_eps",
@@ -137,7 +139,8 @@ def _own_names(names: gguf.TensorNameMap, weights: dict[str, np.ndarray]) -> dic
         if rest[:1].isdigit():
             experts.setdefault(f"{stem}.experts.{rest.split('.', 1)[1]}", []).append(array)
         else:
-            renamed[names.get_name(name, (".weight", ".bias"))] = array  # with the same ending, if it has one
+            own = name if name.startswith("blk.") else names.get_name(name, (".weight", ".bias"))
+            renamed[own] = array  # with the same ending, if it has one
     for name, arrays in experts.items():
         renamed[names.get_name(name, (".weight",))] = np.stack(arrays)
     return renamed
@@ -167,6 +170,11 @@ def converted(config: Any, weights: dict[str, np.ndarray]) -> dict[str, np.ndarr
         elif name.endswith("mlp.experts.down_proj_bias"):
             changed[name.replace("_bias", ".bias")] = array
         elif name.endswith(("sinks", "layer_scalar")):
+            changed[f"{name}.weight"] = array
+        elif name.endswith(("router.scale", "router.per_expert_scale")):
+            kind = "ffn_gate_inp" if name.endswith("router.scale") else "ffn_down_exps"
+            changed[f"blk.{name.split('.')[2]}.{kind}.scale"] = array  # which the package's table lacks
+        elif ".experts." in name and config.model_type == "gemma4_text":
             changed[f"{name}.weight"] = array
         elif "linear_attn." in name:
             changed |= _with_values_in_turn(config, name, array)

@@ -194,7 +194,7 @@ def _filled_in(config: NetworkConfig | Seq2SeqConfig) -> NetworkConfig | Seq2Seq
         "wide_shared_blocks": not config.shared_key_layers,
         "rotary_turning": config.positions != "rotary",
         "joint_query_key_norm": not config.query_key_norm,
-        **dict.fromkeys(("chosen_experts", "normalised_experts", "router_bias"), not config.experts),
+        **dict.fromkeys(("chosen_experts", "normalised_experts", "router_bias", "expert_width"), not config.experts),
         "distance_limit": not config.distance_buckets,
         **dict.fromkeys(("rotary_divisors", "rotary_long_divisors"), config.rotary_scaling != "longrope"),
         "rotary_amplitude": config.rotary_scaling not in ("yarn", "longrope"),

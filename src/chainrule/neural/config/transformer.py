@@ -137,6 +137,14 @@ class TransformerConfig(NetworkConfig):
         below=1024,
         is_rare=True,
     )
+    expert_width: int | None = option(
+        None,
+        "experts: hidden numbers of each, beside a feed-forward layer for all tokens, with norms of their own (Gemma "
+        "4); nothing: experts stand in its place",
+        least=1,
+        below=MAX_WIDTH,
+        is_rare=True,
+    )
     chosen_experts: int = option(2, "experts: how many of them are chosen", least=1, below=1024, is_rare=True)
     normalised_experts: bool = option(
         True, "experts: the weights of the chosen ones add up to 1, not those of all", is_rare=True

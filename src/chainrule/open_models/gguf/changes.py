@@ -96,6 +96,7 @@ def of_gemma4(config: Json, tensors: Tensors) -> Json:
     rows = tensors.shapes().get("token_embd.weight", (0,))[0]
     said: Json = {"vocab_size": rows, "vocab_size_per_layer_input": rows, "layer_types": types}
     keys, values = ([f"blk.{layer}.attn_{name}.weight" in tensors for layer in full] for name in "kv")
+    said["enable_moe_block"] = bool(config.get("num_experts"))
     said["attention_k_eq_v"] = any(keys) and not any(values)
     heads, widths = config.get("num_key_value_heads"), config.get("intermediate_size")
     if isinstance(heads, list):

@@ -121,12 +121,22 @@ _GEMMA4 = {
     "inp_gate": "per_layer_input_gate",
     "proj": "per_layer_projection",
     "post_norm": "post_per_layer_input_norm",
+    "ffn_gate_inp": "router.proj",
+    "ffn_gate_inp.scale": "router.scale",
+    "ffn_gate_up_exps.weight": "experts.gate_up_proj",
+    "ffn_down_exps.weight": "experts.down_proj",
+    "ffn_down_exps.scale": "router.per_expert_scale",
+    "post_ffw_norm_1": "post_feedforward_layernorm_1",
+    "pre_ffw_norm_2": "pre_feedforward_layernorm_2",
+    "post_ffw_norm_2": "post_feedforward_layernorm_2",
 }
 _OF_GEMMA4 = {
     "attention.key_length": "global_head_dim",
     "attention.key_length_swa": "head_dim",
     "attention.shared_kv_layers": "num_kv_shared_layers",
     "embedding_length_per_layer_input": "hidden_size_per_layer_input",
+    "expert_count": "num_experts",
+    "expert_used_count": "top_k_experts",
     **dict.fromkeys(("attention.value_length_swa", "rope.dimension_count", "rope.dimension_count_swa"), None),
 }
 # Of a block of either side, and of T5's layers in it; the last is the feed-forward one.
