@@ -175,10 +175,10 @@ STREAM_NETWORKS: dict[str, NetworkConfig] = {
     "Transformer, relative positions, grouped": small(MODERN, positions="relative", key_value_heads=2, context=7),
     "Transformer, learned positions in a window": small(gpt2(), window=2, output="adaptive", tied=False),
     "Transformer, experts": small(MODERN, experts=3, chosen_experts=2),
-    "Mamba, and the gated delta rule": small(
+    "Mamba, the gated delta rule, and RWKV": small(
         llama(),
-        mixers=("mamba", "delta", "mamba2"),
-        layers=3,
+        mixers=("mamba", "delta", "mamba2", "rwkv", "rwkv_channels"),
+        layers=5,
         has_feed_forward=False,
         recurrence_width=12,
         recurrence_heads=2,

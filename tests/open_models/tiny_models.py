@@ -135,6 +135,11 @@ def _mamba(**changes: Any) -> Any:
     return AutoModelForCausalLM.from_config(config)
 
 
+def _rwkv(**changes: Any) -> Any:
+    config = AutoConfig.for_model("rwkv", **{"hidden_size": 16, "num_hidden_layers": 3, **_MARKERS, **changes})
+    return AutoModelForCausalLM.from_config(config)
+
+
 def _gemma4(**changes: Any) -> Any:
     """Two periods, of which the last blocks share keys; its numbers for blocks are buffers, which are shaken here."""
     size = {"head_dim": 8, "global_head_dim": 12, "hidden_size_per_layer_input": 6, "vocab_size_per_layer_input": ROWS}
@@ -287,6 +292,8 @@ CAUSAL: dict[str, Callable[[], Any]] = {
     "mamba, biased": lambda: _mamba(use_bias=True, tie_word_embeddings=False, time_step_rank=2),
     "mamba2": lambda: _mamba(n_groups=2, num_heads=4, head_dim=8, chunk_size=4),
     "mamba2, tied": lambda: _mamba(n_groups=1, num_heads=4, head_dim=8, use_bias=True, tie_word_embeddings=True),
+    "rwkv": lambda: _rwkv(),
+    "rwkv, other widths": lambda: _rwkv(intermediate_size=24, num_hidden_layers=2, tie_word_embeddings=True),
     "qwen3_5": lambda: tiny(
         "qwen3_5_text",
         num_hidden_layers=8,
