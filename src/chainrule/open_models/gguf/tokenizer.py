@@ -61,9 +61,12 @@ def _split_by(pattern: str) -> Json:
 
 _DIGITS = _in_sequence({"type": "Digits", "individual_digits": True}, use_regex=True)
 _THREE_DIGITS = _split_by(_LLAMA3 % "{1,3}")
+_WORDS = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)"
+_MARKS, _NUMBERS, _BY_THREE = r"[\p{P}\$\+<=>\^~\|]+", r"\p{N}+", "[0-9][0-9][0-9]"
+_DEFAULT = _in_sequence(*map(_split, (_MARKS, _WORDS, _NUMBERS, _BY_THREE)), use_regex=False)
 _FALCON = {
     "type": "Sequence",
-    "pretokenizers": [{"type": "Punctuation", "behavior": "Contiguous"}, _GPT2, _split("[0-9][0-9][0-9]")],
+    "pretokenizers": [{"type": "Punctuation", "behavior": "Contiguous"}, _GPT2, _split(_BY_THREE)],
 }
 _RULES: tuple[tuple[tuple[str, ...], Json], ...] = (
     (("gpt-2", "phi-2", "mpt", "olmo", "exaone4", "modern-bert", "jais", "mellum", "a.x-4.0", "gigachat"), _GPT2),
@@ -76,6 +79,7 @@ _RULES: tuple[tuple[tuple[str, ...], Json], ...] = (
     (("tekken",), _split_by(_BY_CASE % ("", "", ""))),
     (("gpt-4o", "llama4", "kanana2"), _split_by(_BY_CASE % (f"{_JOINED}?", f"{_JOINED}?", "{1,3}"))),
     (("falcon",), _FALCON),
+    (("default",), _DEFAULT),
 )
 # Pre-tokenizers, which split text into words, by the name in tokenizer.ggml.pre.
 _PRE_TOKENIZERS: dict[str, Json] = {name: rule for names, rule in _RULES for name in names}
