@@ -13,7 +13,7 @@ from safetensors.numpy import load_file
 from tiny_models import PAIRS, SOURCES, TEXTS, shaken, unigrams
 
 import chainrule
-from chainrule import ModelFormatError
+from chainrule import ModelFormatError, OutputError
 from chainrule.open_models.vocabulary import TokenIdMap
 
 if TYPE_CHECKING:
@@ -103,6 +103,12 @@ def test_a_t5_becomes_the_folder_that_it_was_made_of(name: str, tmp_path: Path) 
     chainrule.convert(path, tmp_path / "lm")
     texts = [chainrule.load(tmp_path / folder).write(SOURCES)[0] for folder in ("hf", "lm", "tiny.gguf")]
     assert texts[0] == texts[1] == texts[2]
+
+
+def test_a_gguf_file_is_not_written(tmp_path: Path) -> None:
+    source = write(tmp_path / "tiny.gguf", shaken(PAIRS["t5"]))
+    with pytest.raises(OutputError, match=r"again\.gguf: GGUF files are opened, not written; write a folder with --to"):
+        chainrule.convert(source, tmp_path / "again.gguf")
 
 
 LACKING = {  # a field or a tensor, under a name of the same length, and what is said of its lack

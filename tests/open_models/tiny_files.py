@@ -226,6 +226,8 @@ def write_gguf(path: Path, model: Any, tokenizer: Tokenizer, **changes: Any) -> 
             value = [kind == "sliding_attention" for kind in value] if windows else None
         if config.model_type.startswith("mamba") and field == "layer_norm_epsilon":
             continue
+        if field == "num_experts" and config.model_type != "gemma4_text":  # which others have as num_local_experts
+            continue
         if config.model_type == "gemma4_text" and field in ("intermediate_size", "num_key_value_heads"):
             continue
         if config.model_type == "falcon" and field in ("num_key_value_heads", "layer_types"):

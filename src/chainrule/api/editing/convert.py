@@ -54,11 +54,6 @@ def convert(
     good:  chainrule.convert("lm/", "hf/", to="hugging-face")
     """
     progress = callback(progress)
-    if str(target).endswith(".gguf"):
-        raise SettingError(
-            "GGUF files are opened, not written; write a folder with to='hugging-face', of which llama.cpp's converter "
-            "makes a file where it has the architecture (it has none of BART, mBART, M2M-100 and Marian)"
-        )
     if to not in (None, *get_args(Form)):
         raise SettingError(f"to is {to!r}; expected {' or '.join(get_args(Form))}, or nothing")
     as_path(source, "source")
