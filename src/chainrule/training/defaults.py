@@ -135,8 +135,8 @@ def seq2seq_recipe(config: Seq2SeqConfig, training: TrainingConfig) -> Recipe:
 
 
 def with_speech_defaults(training: TrainingConfig) -> TrainingConfig:
-    """As `with_pair_defaults`, for a network that hears, which learns by AdamW. A short run keeps its batch: from a much
-    smaller one CTC learns little. Raises SettingError.
+    """As `with_pair_defaults`, for a network that hears, which learns by AdamW. A short run keeps its batch: from a
+    much smaller one CTC learns little. Raises SettingError.
     """
     refuse_rows(training)
     training = replace(training, optimiser=training.optimiser or "adamw", batch=training.batch or _SOUNDS)
