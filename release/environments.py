@@ -7,6 +7,7 @@ import resource
 import shutil
 import subprocess
 import sys
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -85,8 +86,12 @@ def install(python: Path, requirements: list[str]) -> float:
     return run(command, python.parent).seconds
 
 
-def install_lowest(python: Path, requirements: list[str]) -> str:
-    """Installs the lowest versions that the requirements name; gives what uv says of them."""
+def install_lowest(python: Path, wheel: Path, extras: tuple[str, ...]) -> str:
+    """Installs the wheel with the lowest versions that pyproject.toml names; gives what uv says of them."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    lists = [project["dependencies"], *(project["optional-dependencies"][extra] for extra in extras)]
+    # named here, since to uv what the wheel asks for is not direct
+    requirements = [with_extras(wheel, extras), *(name for names in lists for name in names)]
     uv = Path(sys.executable).parent / "uv"
     command = [uv, "pip", "install", "--python", python, "--resolution", "lowest-direct", *requirements]
     return run(command, python.parent).output

@@ -7,8 +7,9 @@ import tempfile
 from pathlib import Path
 
 from build import build
+from environments import ROOT, WITHOUT_TORCH, ReleaseError, environment, install_lowest, pythons, smoke
+
 from dist import report
-from environments import ROOT, WITHOUT_TORCH, ReleaseError, environment, install_lowest, pythons, smoke, with_extras
 
 
 def main() -> int:
@@ -18,7 +19,7 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as folder:
             for name, extras in (("without extras", ()), ("with the extras that need no PyTorch", WITHOUT_TORCH)):
                 fresh = environment(python, Path(folder) / name.replace(" ", "-"))
-                print(install_lowest(fresh, [with_extras(wheel, extras)]))
+                print(install_lowest(fresh, wheel, extras))
                 print(f"Python {version}, the lowest versions, {name}:", flush=True)
                 report(smoke(fresh, Path(folder) / f"{name} models").output)
     except ReleaseError as error:

@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import argparse
 import io
+import json
 import re
 import resource
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
 import time
 import traceback
+import urllib.error
+import urllib.request
 from collections import Counter
 from contextlib import redirect_stderr, redirect_stdout
 from importlib.metadata import PackageNotFoundError, metadata, version
@@ -105,6 +109,91 @@ def examples_work(missing: set[str]) -> Counter[str]:
     return outcomes
 
 
+def extras_work(missing: set[str]) -> list[str]:
+    """Uses each installed extra once, where the example of no verb does; gives their names."""
+    uses = {
+        "bleu": lambda: chainrule.measure_translations(["the dog bit the man"], ["the dog bit a man"]),
+        "form": lambda: _succeeds("generate lm/ 'I visited San' --choices Francisco Diego"),
+        "maps": lambda: _succeeds("map words/ -o tsne.html --method tsne"),
+        "parquet": _read_parquet,
+        "report": lambda: _succeeds(
+            "reading times.tsv lm/ --text words.tsv --frequencies lexicon.tsv --plot reading.svg"
+        ),
+        "serve": _serve,
+        "sound": _read_flac,
+        "subword": lambda: _succeeds("train ngram corpus.txt -o pieces/ --tokenizer bpe"),
+        "superpixels": _cut_into_superpixels,
+    }
+    used = [extra for extra in uses if extra not in missing]
+    for extra in used:
+        try:
+            uses[extra]()
+        except Exception as error:
+            raise SmokeError(f"the extra {extra} does not work:\n{traceback.format_exc()}") from error
+    return used
+
+
+def _succeeds(command: str) -> None:
+    status, errors = run_verb(shlex.split(command))
+    if status:
+        raise SmokeError(f"chainrule {command}\n{errors}")
+
+
+def _read_parquet() -> None:
+    import pyarrow
+    from pyarrow import parquet
+
+    parquet.write_table(pyarrow.table({"text": ["the dog bit the man"] * 40}), "texts.parquet")
+    _succeeds("train ngram texts.parquet -o from-parquet/")
+
+
+def _read_flac() -> None:
+    import numpy as np
+    import soundfile
+
+    soundfile.write("tone.flac", np.sin(np.arange(16_000) / 10), 16_000)
+    assert chainrule.read_sound("tone.flac", 16_000).samples.size == 16_000
+
+
+def _cut_into_superpixels() -> None:
+    import numpy as np
+
+    from chainrule.structures.region_graphs import superpixels
+
+    pixels = np.random.default_rng(0).integers(0, 255, (32, 32, 3), np.uint8)
+    assert superpixels(pixels).shape == (32, 32)
+
+
+def _serve() -> None:
+    """A server of its own, which is asked one thing."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    program = Path(sys.executable).parent / "chainrule"
+    with open("serve.log", "wb") as log:
+        server = subprocess.Popen([program, "serve", "lm/", "--port", str(port)], stdout=log, stderr=log)
+    body = json.dumps({"model": "lm", "prompt": "I visited San", "max_tokens": 2}).encode()
+    headers = {"Content-Type": "application/json"}
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/v1/completions", body, headers)
+    try:
+        for _ in range(300):
+            try:
+                with urllib.request.urlopen(request, timeout=60) as answer:
+                    assert json.load(answer)["choices"]
+                    break
+            except urllib.error.HTTPError as error:
+                raise SmokeError(error.read().decode()) from error
+            except urllib.error.URLError as error:  # not yet
+                if server.poll() is not None:
+                    raise SmokeError(Path("serve.log").read_text()) from error
+                time.sleep(0.2)
+        else:
+            raise SmokeError("the server did not answer")
+    finally:
+        server.terminate()
+        server.wait(60)
+
+
 def readme_works() -> float:
     """Runs the commands of the README as a shell does, and its Python; gives the processor time of its first n-gram."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -148,12 +237,13 @@ def main() -> int:
 
             write_files(Path())
         outcomes = examples_work(missing)
+        used = extras_work(missing)
     except SmokeError as error:
         print(f"{error}\nthe smoke test failed: chainrule {chainrule.__version__}, Python {sys.version.split()[0]}")
         return 1
     told = ", ".join(f"{number} {outcome}" for outcome, number in outcomes.items())
     print(f"README: works, its first n-gram in {first:.1f} s of processor time with the compilation of kernels")
-    print(f"examples of verbs: {told}")
+    print(f"examples of verbs: {told}; extras that were used: {', '.join(used) or 'none'}")
     return 0
 
 

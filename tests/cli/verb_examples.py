@@ -136,7 +136,12 @@ def ending_at_once() -> Iterator[list[str]]:
     stand_in.cli_evaluate = lambda: arguments.extend(sys.argv[1:])  # type: ignore[attr-defined]
     names = ("lm_eval", "lm_eval.__main__", "chainrule.api.texts.lm_eval_model")
     with ExitStack() as stack:
-        stack.enter_context(patch.dict(sys.modules, dict.fromkeys(names, stand_in)))
+        for name in names:  # not patch.dict, which would forget all modules that are imported meanwhile
+            if (before := sys.modules.get(name)) is None:
+                stack.callback(sys.modules.pop, name, None)
+            else:
+                stack.callback(sys.modules.__setitem__, name, before)
+            sys.modules[name] = stand_in
         stack.enter_context(patch("chainrule.api.texts.harness.check_lm_eval", lambda: None))
         for module, (name, ends) in _SERVERS.items():
             with suppress(ModuleNotFoundError):  # without extras, the verb says so before it serves
