@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import shutil
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+SCRIPTS = "Scripts" if os.name == "nt" else "bin"
 SUPPORTED = ("3.11", "3.12", "3.13", "3.14")
 # The extras that need no PyTorch, and neither Java nor lm-evaluation-harness.
 WITHOUT_TORCH = (
@@ -44,17 +44,23 @@ def run(command: list[str | Path], folder: Path, more: dict[str, str] | None = N
 
     more: variables of the environment.
     """
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    before = processor_seconds()
     hidden = ("PYTHONPATH", "PYTHONHOME", "PYENV_VERSION", "VIRTUAL_ENV")
     environment = {name: value for name, value in os.environ.items() if name not in hidden} | (more or {})
     words = [str(word) for word in command]
     done = subprocess.run(
         words, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
     )
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = processor_seconds() - before
     if done.returncode:
         raise ReleaseError(f"{' '.join(words)}\nfailed with status {done.returncode}:\n{done.stdout.rstrip()}")
-    return Ran(done.stdout, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return Ran(done.stdout, seconds)
+
+
+def processor_seconds() -> float:
+    """Those of all programs that have been run and have ended; 0 on Windows, which does not tell."""
+    times = os.times()
+    return times.children_user + times.children_system
 
 
 def pythons() -> dict[str, Path]:
@@ -77,7 +83,7 @@ def pythons() -> dict[str, Path]:
 def environment(python: Path, folder: Path) -> Path:
     """Makes a fresh environment in a folder, and gives its interpreter."""
     run([python, "-m", "venv", folder], folder.parent)
-    return folder / "bin" / "python"
+    return folder / SCRIPTS / "python"
 
 
 def install(python: Path, requirements: list[str]) -> float:

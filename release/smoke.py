@@ -8,8 +8,8 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import os
 import re
-import resource
 import shlex
 import shutil
 import socket
@@ -212,8 +212,7 @@ def readme_works() -> float:
         if done.returncode:
             raise SmokeError(f"{command}\n{done.stderr}")
         if not first:
-            used = resource.getrusage(resource.RUSAGE_CHILDREN)
-            first = used.ru_utime + used.ru_stime
+            first = os.times().children_user + os.times().children_system
     [code] = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], cwd="readme", capture_output=True, text=True)
     if done.returncode:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,15 @@ def test_a_folder_of_each_version_opens_and_scores_as_then(path: Path) -> None:
     assert (path.name in then) is isinstance(model, chainrule.ScoringModel)
     if path.name in then:
         assert float(model.score([SENTENCE])[0]) == pytest.approx(then[path.name], rel=1e-4)  # type: ignore[union-attr]
+
+
+def test_a_newer_version_is_said_to_be_newer(tmp_path: Path) -> None:
+    folder = shutil.copytree(FOLDERS / "1" / "uniform", tmp_path / "lm")
+    config = (folder / "config.json").read_text(encoding="utf-8")
+    newer = config.replace('"format": 1', f'"format": {FORMAT + 1}').replace('"record"', '"new_field": 1, "record"')
+    (folder / "config.json").write_text(newer, encoding="utf-8")
+    with pytest.raises(chainrule.ModelFormatError, match=rf"format {FORMAT + 1}, which a newer chainrule writes"):
+        chainrule.load(folder)
 
 
 @pytest.mark.parametrize("folder", sorted(FOLDERS.iterdir()), ids=lambda path: path.name)
