@@ -98,7 +98,7 @@ dist: .release/installed ## wheel and sdist, checked, and tried in fresh environ
 lowest: .release/installed ## the wheel with the lowest versions that pyproject.toml allows
 	.release/$(SCRIPTS)/python release/lowest.py
 
-release: .venv/installed .release/installed ## make release VERSION=1.0.0 writes version, date, notes and tag; it refuses what is not ready
+release: .release/installed ## make release VERSION=1.0.0 writes version, date, notes and tag; it refuses what is not ready
 	@test -n "$(VERSION)" || { echo "say which version: make release VERSION=1.0.0"; exit 1; }
 	.release/$(SCRIPTS)/python release/release.py $(VERSION) $(if $(CHECKS),--checks $(CHECKS))
 

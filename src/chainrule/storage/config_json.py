@@ -94,8 +94,8 @@ def read_config(folder: Path) -> ModelEntry:
         version = json.loads(text).get("format") if text.lstrip().startswith("{") else None
         if isinstance(version, int) and version > FORMAT:
             raise ModelFormatError(
-                f"{path}: has format {version}, which a newer chainrule writes; this one reads up to {FORMAT}: install a "
-                "newer one"
+                f"{path}: has format {version}, which a newer chainrule writes; this one reads up to {FORMAT}: "
+                "install a newer one"
             ) from error
         raise ModelFormatError(f"{path}: {field}: {first['msg']}, found {str(first['input'])[:80]!r}") from error
     if (key := nan_key({"settings": entry.settings, "record": entry.record})) is not None:
