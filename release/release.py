@@ -94,7 +94,7 @@ def released(root: Path, version: str, date: str) -> dict[str, str]:
     """The files that name the version, as they are to be, by their names."""
     home = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"].get("Home")
     status = "5 - Production/Stable" if _numbers(version)[0] else "3 - Alpha"
-    lived = rf"\1repository-code: {home}" if home else r"\1"
+    lived = rf"\1\nrepository-code: {home}" if home else r"\1"
     changes = {
         "src/chainrule/__init__.py": ((r'^__version__ = ".*"$', f'__version__ = "{version}"'),),
         "pyproject.toml": ((r'"Development Status :: .*"', f'"Development Status :: {status}"'),),
@@ -102,7 +102,7 @@ def released(root: Path, version: str, date: str) -> dict[str, str]:
         "CITATION.cff": (
             (r"^version: .*$", f"version: {version}"),
             (r"^date-released: .*$", f"date-released: {date}"),
-            (r"(^license: .*\n)(repository-code: .*$)?", lived),
+            (r"(^license: .*)$(\nrepository-code: .*$)?", lived),
         ),
     }
     texts = {}
