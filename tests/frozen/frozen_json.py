@@ -76,17 +76,18 @@ def _printed(arguments: list[str]) -> str:
 def _fields(printed: str) -> Any:
     """Of one JSON text, or of one on each line."""
     try:
-        return _kind(json.loads(printed))
+        return kind_of(json.loads(printed))
     except ValueError:
-        return {"each line": _kind([json.loads(line) for line in printed.splitlines() if line.strip()])}
+        return {"each line": kind_of([json.loads(line) for line in printed.splitlines() if line.strip()])}
 
 
-def _kind(value: Any) -> Any:
+def kind_of(value: Any) -> Any:
+    """The kinds of the values in a JSON value, in its form."""
     if isinstance(value, dict):
-        return {key: _kind(each) for key, each in value.items()}
+        return {key: kind_of(each) for key, each in value.items()}
     if isinstance(value, list):
         # Without the kinds of values in it: some lists are empty on one machine only.
-        rows = [_kind(each) for each in value if isinstance(each, dict)]
+        rows = [kind_of(each) for each in value if isinstance(each, dict)]
         return [{key: kind for row in reversed(rows) for key, kind in row.items()}] if rows else "list"
     if value is None:
         return "null"
