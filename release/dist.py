@@ -90,6 +90,8 @@ def start_up(python: Path, folder: Path) -> str:
         return min(run([python, *words], folder).seconds for _ in range(5))
 
     nothing, imported = least("-c", "pass"), least("-c", "import chainrule")
+    if not nothing:
+        return "no processor time is told here"
     shown = least(python.parent / "chainrule", "--help")
     return (
         f"import chainrule: {imported - nothing:.3f} s more than python -c pass; "

@@ -59,8 +59,12 @@ def run(command: list[str | Path], folder: Path, more: dict[str, str] | None = N
 
 def processor_seconds() -> float:
     """Those of all programs that have been run and have ended; 0 on Windows, which does not tell."""
-    times = os.times()
-    return times.children_user + times.children_system
+    try:
+        import resource  # os.times counts in hundredths
+    except ImportError:
+        return 0.0
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def pythons() -> dict[str, Path]:
