@@ -1,4 +1,4 @@
-"""Networks with weights in eight bits: which arrays are packed, and the check that such networks are not trained."""
+"""Networks with weights in eight bits or fewer: which arrays are packed, and the check that such networks are not trained."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import torch
 from chainrule.base.bfloat16 import widen
 from chainrule.errors import SettingError
 from chainrule.neural.config.transformer import TransformerConfig
-from chainrule.neural.layers.matrix_products import can_pack, is_packed, pack, unpack
+from chainrule.neural.layers.matrix_products import can_pack, is_in_blocks, is_packed, pack, unpack
 from chainrule.neural.layers.output import FullSoftmax
 from chainrule.neural.network import Network
+from chainrule.neural.packed.layouts import matrix_of
 
 if TYPE_CHECKING:
     from numpy import ndarray
@@ -56,6 +57,22 @@ def packed_arrays(network: Network, arrays: Arrays, progress: Progress) -> Array
     return packed
 
 
+def forms_of(network: nn.Module) -> list[str]:
+    """In which forms weights are packed, by name: int8, or those of blocks."""
+    forms = set()
+    for weight in network.parameters():
+        if is_in_blocks(weight):
+            forms |= {part.name for part in matrix_of(weight.detach().numpy()).parts}
+        elif is_packed(weight):
+            forms.add("int8")
+    return sorted(forms)
+
+
+def rounds_activations(network: nn.Module) -> bool:
+    """Whether vectors are rounded to eight bits in products."""
+    return any(is_in_blocks(weight) for weight in network.parameters())
+
+
 def unpacked_arrays(network: Network, arrays: Arrays) -> Arrays:
     """The same weights in float32."""
     is_one = {name: is_packed(weight) for name, weight in network.named_parameters()}
@@ -70,6 +87,6 @@ def is_quantised(network: nn.Module) -> bool:
 
 
 def check_trainable(network: nn.Module) -> None:
-    """Raises SettingError if a network's weights are in eight bits."""
+    """Raises SettingError if a network's weights are packed."""
     if is_quantised(network):
-        raise SettingError("a compact network, its weights in int8, cannot be trained; unpack it, or take the original")
+        raise SettingError("a compact network, its weights in eight bits or fewer, cannot be trained; unpack it, or take the original")

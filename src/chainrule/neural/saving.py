@@ -31,6 +31,7 @@ from chainrule.neural.device import use_threads
 from chainrule.neural.embedding import TextEncoder
 from chainrule.neural.language_model import NeuralModel
 from chainrule.neural.layers.matrix_products import ALIGNMENT, packed_shape
+from chainrule.neural.packed.layouts import matrix_of
 from chainrule.neural.quantization import is_quantised, packable, packed_arrays, unpacked_arrays
 from chainrule.neural.seq2seq.model import NeuralSeq2SeqModel
 from chainrule.neural.seq2seq.network import build_seq2seq
@@ -209,13 +210,35 @@ def _check_arrays(expected: dict[str, torch.Tensor], arrays: Arrays, may_be_pack
         )
     for name, tensor in expected.items():
         array = arrays[name]
-        if array.dtype == np.int8 and name in may_be_packed and array.shape == packed_shape(tensor):
-            continue
+        if name in may_be_packed:
+            if array.dtype == np.int8 and array.shape == packed_shape(tensor):
+                continue
+            if array.dtype == np.uint8:
+                _check_blocks(name, array, tensor)
+                continue
         wanted = _FLOATS if tensor.is_floating_point() else (np.dtype("int64"),)
         if array.dtype not in wanted or array.shape != tuple(tensor.shape):
             raise ModelFormatError(
                 f"the array {name!r} is {array.dtype} {list(array.shape)}; expected {wanted[0]} {list(tensor.shape)}"
             )
+
+
+def _check_blocks(name: str, array: ndarray, tensor: torch.Tensor) -> None:
+    """Raises ModelFormatError where an array is no matrix in blocks of the shape that is expected."""
+    try:
+        matrix = matrix_of(array)
+    except ValueError as error:
+        raise ModelFormatError(f"the array {name!r}, a matrix in blocks, {error}; the file is damaged") from error
+    if (matrix.rows, matrix.columns) != tuple(tensor.shape):
+        raise ModelFormatError(
+            f"the array {name!r} is a matrix in blocks, {matrix.rows:,} by {matrix.columns:,}; expected "
+            f"{' by '.join(f'{size:,}' for size in tensor.shape)}"
+        )
+
+
+def packable_of(config: NetworkConfig, vocabulary_size: int) -> set[str]:
+    """The names of the weights that may be packed in a network of these settings. Raises ModelFormatError."""
+    return packable(network_of_shapes(lambda: build(config, vocabulary_size)))
 
 
 def _places_of_tensors(network: nn.Module) -> dict[int, list[tuple[dict[str, Any], str]]]:

@@ -1,0 +1,229 @@
+"""Matrices in four to eight bits: the forms of their blocks, which are those of GGUF files, and how vectors meet them.
+
+A packed matrix (N, K) is one tensor of bytes, so that code that moves, shares or saves tensors needs to know nothing of
+it: a head of HEAD bytes (int32: N, K, the number of parts, and the size of a block and the number of groups of each),
+then the parts, one after the other. A part is rows in one form (`block_kernels.Form`): groups of sixteen rows, in each
+the blocks of 32 or 256 columns. The last group of the matrix is filled up with zeros. Parts differ where a file stores
+matrices in different types that are one here (queries and keys, and values). Blocks take as many bytes as in a GGUF
+file; those of Q4_K and Q5_K 3 % more, since their scales of six bits get a byte each.
+
+A product rounds vectors to eight bits in blocks of 32; besides that, only sums are rounded.
+"""
+
+from __future__ import annotations
+
+import threading
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import torch
+
+from chainrule.base.lanes import LANES as LANES  # rows of a group
+from chainrule.neural.packed.block_kernels import (
+    BLOCK,
+    Form,
+    multiplication,
+    put_integers,
+    quantise,
+    unpack_rows,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from jaxtyping import Float16, Float32, Int64, Shaped, UInt8
+    from numpy import ndarray
+    from torch import Tensor
+
+# By the names of GGUF, where it has them.
+FORMS = {
+    "Q4_0": Form(4, 0, 8, has_minima=False),
+    "Q4_1": Form(4, 0, 0, has_minima=True),
+    "Q5_0": Form(4, 1, 16, has_minima=False),
+    "Q5_1": Form(4, 1, 0, has_minima=True),
+    "Q6_0": Form(4, 2, 32, has_minima=False),
+    "Q8_0": Form(8, 0, 128, has_minima=False),
+    "Q4_K": Form(4, 0, 0, has_minima=True, blocks=8),
+    "Q5_K": Form(4, 1, 0, has_minima=True, blocks=8),
+    "Q6_K": Form(4, 2, 32, has_minima=False, blocks=8, halved=True),
+}
+_BY_SIZE = {form.bytes: (name, form) for name, form in FORMS.items()}
+HEAD, _MOST_PARTS = 64, 6
+_MOST_ROWS = 1 << 31
+_TOGETHER = 1 << 20  # weights that are packed at a time
+_HALVES = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+
+_kernel = threading.Lock()  # Numba's simplest threads may not be asked twice at once
+
+
+class Part(NamedTuple):
+    """Rows of a matrix in one form. name: as in FORMS. groups: the bytes, a row for each group of sixteen rows."""
+
+    name: str
+    form: Form
+    groups: UInt8[ndarray, "G bytes"]
+
+
+class Matrix(NamedTuple):
+    """A packed matrix, as its bytes say."""
+
+    rows: int
+    columns: int
+    parts: list[Part]
+
+
+def matrix_of(packed: UInt8[ndarray, " bytes"]) -> Matrix:
+    """What the bytes of a packed matrix say, checked. Raises ValueError."""
+    if packed.ndim != 1 or len(packed) < HEAD:
+        raise ValueError(f"has the shape {list(packed.shape)}; expected one dimension of at least {HEAD} bytes")
+    rows, columns, count, *sizes = packed[:HEAD].view("<i4").tolist()
+    if not 0 < count <= _MOST_PARTS or rows < 0 or columns <= 0:
+        raise ValueError(f"says that it has {count} parts, {rows} rows and {columns} columns")
+    parts, at, groups_so_far = [], HEAD, 0
+    for size, groups in zip(sizes[: 2 * count : 2], sizes[1 : 2 * count : 2], strict=True):
+        if size not in _BY_SIZE:
+            raise ValueError(f"has blocks of {size} bytes, which no known form has")
+        name, form = _BY_SIZE[size]
+        if columns % (BLOCK * form.blocks) or groups < 0:
+            raise ValueError(f"has rows of {columns} numbers in {name}, whose blocks do not fill them")
+        width = columns // (BLOCK * form.blocks) * size
+        if at + groups * width > len(packed):
+            raise ValueError(f"claims {groups} groups in {name}, more than it holds")
+        parts.append(Part(name, form, packed[at : at + groups * width].reshape(groups, width)))
+        at, groups_so_far = at + groups * width, groups_so_far + groups
+    if at != len(packed) or -(-rows // LANES) != groups_so_far:
+        raise ValueError(f"claims {rows} rows, but holds {groups_so_far * LANES}")
+    return Matrix(rows, columns, parts)
+
+
+class Quantised(NamedTuple):
+    """Rows in one form. numbers: the integers without a sign. scale, minimum: of heads, float16; scales, minima: of
+    blocks or their halves, where a head has several.
+    """
+
+    name: str
+    numbers: UInt8[ndarray, "N K"]
+    scale: Float16[ndarray, "N heads"]
+    minimum: Float16[ndarray, "N heads"] | None
+    scales: Shaped[ndarray, "N heads parts"] | None
+    minima: UInt8[ndarray, "N heads blocks"] | None
+
+
+def packed(rows: int, columns: int, parts: Sequence[tuple[str, int, Iterable[Quantised]]]) -> UInt8[ndarray, " bytes"]:
+    """A matrix from parts: of each its form, its number of rows, and its rows some at a time, always whole groups but
+    at the end of the last part.
+    """
+    sizes, total = [], HEAD
+    for name, own_rows, _ in parts:
+        groups, form = -(-own_rows // LANES), FORMS[name]
+        sizes += [form.bytes, groups]
+        total += groups * (columns // (BLOCK * form.blocks)) * form.bytes
+    out = np.zeros(total, np.uint8)
+    out[:HEAD].view("<i4")[: 3 + len(sizes)] = [rows, columns, len(parts), *sizes]
+    for part, (_, _, chunks) in zip(matrix_of(out).parts, parts, strict=True):
+        group = 0
+        for chunk in chunks:
+            count = -(-len(chunk.numbers) // LANES)
+            _fill(part.form, chunk, part.groups[group : group + count])
+            group += count
+    return out
+
+
+def _fill(form: Form, chunk: Quantised, out: UInt8[ndarray, "G bytes"]) -> None:
+    """Writes rows into groups that are 0."""
+    heads = chunk.scale.shape[1]
+    as_heads = out.reshape(len(out), heads, form.bytes)
+    small = form.block_bytes - (form.low_bits + form.more_bits) * BLOCK * LANES // 8
+
+    def by_lane(values: Shaped[ndarray, "N heads bytes"]) -> UInt8[ndarray, "G heads lanes bytes"]:
+        """(N, heads, n bytes) -> (G, heads, 16, n)"""
+        whole = np.zeros((len(out) * LANES, *values.shape[1:]), np.uint8)
+        whole[: len(values)] = values.view(np.uint8)
+        return whole.reshape(len(out), LANES, heads, -1).transpose(0, 2, 1, 3)
+
+    for place, halves in enumerate((chunk.scale, chunk.minimum)):
+        if halves is not None:
+            own = np.ascontiguousarray(halves, np.float16)[:, :, None].view(np.uint8)
+            begin = 2 * LANES * place
+            as_heads[:, :, begin : begin + 2 * LANES] = by_lane(own).reshape(len(out), heads, 2 * LANES)
+    if chunk.scales is not None:
+        scales = chunk.scales.reshape(len(chunk.scales), heads, form.blocks, -1)
+        if chunk.minima is not None:
+            scales = np.stack((chunk.scales, chunk.minima), 3)  # (N, heads, blocks, 2)
+        each = by_lane(np.ascontiguousarray(scales).view(np.uint8).reshape(len(scales), heads, -1))
+        each = each.reshape(len(out), heads, LANES, form.blocks, -1).transpose(0, 1, 3, 4, 2)  # of each block, by lane
+        blocks = as_heads[:, :, form.head_bytes :].reshape(len(out), heads, form.blocks, form.block_bytes)
+        blocks[..., :small] = each.reshape(len(out), heads, form.blocks, small)
+        as_heads[:, :, form.head_bytes :] = blocks.reshape(len(out), heads, -1)
+    put_integers(
+        form.low_bits,
+        form.more_bits,
+        form.blocks,
+        form.head_bytes + small,
+        form.block_bytes,
+        form.bytes,
+        np.ascontiguousarray(chunk.numbers),
+        out,
+    )
+
+
+def rows_of(packed: UInt8[Tensor, " bytes"], rows: Int64[Tensor, "*shape"]) -> Float32[Tensor, "*shape K"]:
+    """Some rows of a matrix, in float32."""
+    matrix, wanted = matrix_of(packed.detach().numpy()), rows.reshape(-1).numpy()
+    out = np.empty((len(wanted), matrix.columns), np.float32)
+    first = 0
+    for part in matrix.parts:
+        last = first + len(part.groups) * LANES
+        if len(matrix.parts) == 1:
+            unpack_rows(_fields(part.form), part.groups, _halves(), wanted, out)
+        else:
+            own = np.flatnonzero((wanted >= first) & (wanted < last))
+            some = np.empty((len(own), matrix.columns), np.float32)
+            unpack_rows(_fields(part.form), part.groups, _halves(), wanted[own] - first, some)
+            out[own] = some
+        first = last
+    return torch.from_numpy(out).view(*rows.shape, matrix.columns)
+
+
+def unpacked(packed: UInt8[Tensor, " bytes"]) -> Float32[Tensor, "N K"]:
+    """The weights in float32."""
+    return rows_of(packed, torch.arange(matrix_of(packed.detach().numpy()).rows))
+
+
+@cache
+def _halves() -> Float32[ndarray, " 65536"]:
+    return _HALVES.astype(np.float32)
+
+
+@cache
+def _fields(form: Form) -> tuple[int, ...]:
+    return (*map(int, form), form.head_bytes, form.block_bytes, form.bytes)
+
+
+@cache
+def _multiply(name: str) -> Callable[..., None]:
+    return multiplication(FORMS[name])
+
+
+def product(x: Float32[Tensor, "*shape K"], packed: UInt8[Tensor, " bytes"]) -> Float32[Tensor, "*shape N"]:
+    """W x, of vectors in eight bits."""
+    from chainrule.base.jit import use_parallel_threads
+
+    matrix = matrix_of(packed.detach().numpy())
+    vectors = x.detach().reshape(-1, matrix.columns).contiguous().numpy()
+    count, blocks = len(vectors), matrix.columns // BLOCK
+    numbers = np.empty((count, matrix.columns), np.int8)
+    scales, sums = np.empty((count, blocks), np.float32), np.empty((count, 2 * blocks), np.int32)
+    quantise(vectors, numbers, scales, sums)
+    out = np.empty((count, LANES * sum(len(part.groups) for part in matrix.parts)), np.float32)
+    threads, column = torch.get_num_threads(), 0
+    for part in matrix.parts:
+        own = out[:, column : column + LANES * len(part.groups)]
+        with _kernel:
+            use_parallel_threads(threads)
+            _multiply(part.name)(part.groups, numbers.view(np.int32), scales, sums, own)
+        column += own.shape[1]
+    if torch.get_num_threads() != threads:  # where both share an OpenMP, Numba's first launch sets torch's number, too
+        torch.set_num_threads(threads)
+    return torch.from_numpy(out)[:, : matrix.rows].view(*x.shape[:-1], matrix.rows)
