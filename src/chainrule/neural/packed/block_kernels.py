@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from chainrule.base.jit import kernel, parallel_kernel, prange
+from chainrule.base.jit import allocating_kernel, kernel, parallel_kernel, prange
 from chainrule.base.lanes import (
     LANES,
     as_floats,
@@ -122,7 +122,7 @@ def quantise(
             sums[i, 2 * block], sums[i, 2 * block + 1] = integer_total(low), integer_total(high)
 
 
-def multiplication(form: Form) -> Callable[..., None]:
+def multiplication(form: Form, *, parallel: bool) -> Callable[..., None]:
     """multiply(weight, numbers, scales, sums, out): out[b, n] = weight[n] . vectors[b], of blocks of one form.
 
     numbers, scales, sums: as `quantise` gives them, four int8 numbers in an int32. out: (B, 16 G), float32.
@@ -130,7 +130,9 @@ def multiplication(form: Form) -> Callable[..., None]:
     low_bits, more_bits, offset, has_minima, per_head, halved = form
     head_bytes, small, is_super = form.head_bytes, LANES, form.blocks > 1
 
-    @parallel_kernel
+    compiled = parallel_kernel if parallel else allocating_kernel
+
+    @compiled
     def multiply(
         weight: UInt8[ndarray, "G bytes"],
         numbers: Int32[ndarray, "B words"],

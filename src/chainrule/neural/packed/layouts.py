@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import threading
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 import torch
 
+from chainrule.base.jit import use_parallel_threads
 from chainrule.base.lanes import LANES as LANES  # rows of a group
 from chainrule.neural.packed.block_kernels import (
     BLOCK,
@@ -32,7 +33,7 @@ from chainrule.neural.packed.block_kernels import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from jaxtyping import Float16, Float32, Int64, Shaped, UInt8
+    from jaxtyping import Float16, Float32, Int8, Int32, Int64, Shaped, UInt8
     from numpy import ndarray
     from torch import Tensor
 
@@ -54,7 +55,7 @@ _MOST_ROWS = 1 << 31
 _TOGETHER = 1 << 20  # weights that are packed at a time
 _HALVES = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
 
-_kernel = threading.Lock()  # Numba's simplest threads may not be asked twice at once
+kernel_lock = threading.Lock()  # Numba's simplest threads may not be asked twice at once
 
 
 class Part(NamedTuple):
@@ -202,28 +203,68 @@ def _fields(form: Form) -> tuple[int, ...]:
 
 
 @cache
-def _multiply(name: str) -> Callable[..., None]:
-    return multiplication(FORMS[name])
+def _multiply(name: str, parallel: bool) -> Callable[..., None]:
+    return multiplication(FORMS[name], parallel=parallel)
+
+
+class Vectors(NamedTuple):
+    """Vectors in eight bits: integers, scales of blocks of 32, and the sums of integers of blocks of 16. words: the
+    same integers, four in each.
+    """
+
+    words: Int32[ndarray, "B words"]
+    numbers: Int8[ndarray, "B K"]
+    scales: Float32[ndarray, "B blocks"]
+    sums: Int32[ndarray, "B halves"]
+
+    @classmethod
+    def empty(cls, count: int, width: int) -> Self:
+        blocks = width // BLOCK
+        numbers = np.empty((count, width), np.int8)
+        return cls(
+            numbers.view(np.int32),
+            numbers,
+            np.empty((count, blocks), np.float32),
+            np.empty((count, 2 * blocks), np.int32),
+        )
+
+
+class Multiplication:
+    """The products of one matrix with vectors, the same bits on any number of threads."""
+
+    def __init__(self, matrix: Matrix) -> None:
+        """The matrix must not be freed before."""
+        self.rows, self.columns = matrix.rows, matrix.columns
+        self.padded_rows = LANES * sum(len(part.groups) for part in matrix.parts)
+        self._parts, column = [], 0
+        for part in matrix.parts:
+            end = column + LANES * len(part.groups)
+            self._parts.append((part.name, part.groups, slice(column, end)))
+            column = end
+        self._on_one = _multiply(matrix.parts[0].name, parallel=False) if len(matrix.parts) == 1 else None
+
+    def __call__(self, vectors: Vectors, threads: int, out: Float32[ndarray, "B padded"]) -> None:
+        """Writes the products of all rows, with zeros for those that fill up the last group."""
+        words = vectors.words
+        if threads == 1 and self._on_one is not None:
+            self._on_one(self._parts[0][1], words, vectors.scales, vectors.sums, out)
+            return
+        for name, groups, columns in self._parts:
+            own = out if len(self._parts) == 1 else out[:, columns]
+            with kernel_lock:
+                use_parallel_threads(threads)
+                _multiply(name, parallel=True)(groups, words, vectors.scales, vectors.sums, own)
 
 
 def product(x: Float32[Tensor, "*shape K"], packed: UInt8[Tensor, " bytes"]) -> Float32[Tensor, "*shape N"]:
-    """W x, of vectors in eight bits."""
-    from chainrule.base.jit import use_parallel_threads
-
+    """W x, of vectors that are rounded to eight bits."""
     matrix = matrix_of(packed.detach().numpy())
-    vectors = x.detach().reshape(-1, matrix.columns).contiguous().numpy()
-    count, blocks = len(vectors), matrix.columns // BLOCK
-    numbers = np.empty((count, matrix.columns), np.int8)
-    scales, sums = np.empty((count, blocks), np.float32), np.empty((count, 2 * blocks), np.int32)
-    quantise(vectors, numbers, scales, sums)
-    out = np.empty((count, LANES * sum(len(part.groups) for part in matrix.parts)), np.float32)
-    threads, column = torch.get_num_threads(), 0
-    for part in matrix.parts:
-        own = out[:, column : column + LANES * len(part.groups)]
-        with _kernel:
-            use_parallel_threads(threads)
-            _multiply(part.name)(part.groups, numbers.view(np.int32), scales, sums, own)
-        column += own.shape[1]
+    given = x.detach().reshape(-1, matrix.columns).contiguous().numpy()
+    vectors = Vectors.empty(*given.shape)
+    quantise(given, *vectors[1:])
+    threads, multiply = torch.get_num_threads(), Multiplication(matrix)
+    out = np.empty((len(given), multiply.padded_rows), np.float32)
+    multiply(vectors, threads, out)
     if torch.get_num_threads() != threads:  # where both share an OpenMP, Numba's first launch sets torch's number, too
         torch.set_num_threads(threads)
     return torch.from_numpy(out)[:, : matrix.rows].view(*x.shape[:-1], matrix.rows)
