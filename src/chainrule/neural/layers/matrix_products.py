@@ -151,8 +151,7 @@ def linear(x: Tensor, layer: nn.Linear) -> Tensor:
 def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """W x + b, in the type of x, by weights that may be stored in 16 bits, or packed in 8."""
     if is_in_blocks(weight) and not torch.is_grad_enabled() and _suits_blocks(x):
-        out = layouts.product(x, weight)
-        return out if bias is None else out + bias
+        return layouts.product(x, weight, bias)
     if not torch.is_grad_enabled() and _suits_kernel(x, weight):
         return _by_kernel(x, weight, bias)
     if is_one_by_one() and x.shape[-2] > 1:

@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 
 BLOCK = 32  # numbers of a vector, and weights, that share a scale
 WORDS = 8  # of four numbers each, in a block
-_TILE = 64  # vectors, whose numbers in a block stay in the cache
 _LOW, _FIFTH, _SIXTH = 0x0F0F0F0F, 0x01010101, 0x03030303
 _LARGEST, _PLANE = 127, 64
 _INFINITE, _TINY = 0x7F800000, 0x00800000  # the bits of infinity, and of the smallest number in full precision
@@ -131,6 +130,7 @@ def multiplication(form: Form, *, parallel: bool) -> Callable[..., None]:
     head_bytes, small, is_super = form.head_bytes, LANES, form.blocks > 1
 
     compiled = parallel_kernel if parallel else allocating_kernel
+    tile = 64 if parallel else 16  # vectors, whose totals the cache holds; Numba's cache tells the two apart by it
 
     @compiled
     def multiply(
@@ -142,9 +142,9 @@ def multiplication(form: Form, *, parallel: bool) -> Callable[..., None]:
     ) -> None:
         count, blocks = scales.shape
         for g in prange(weight.shape[0]):
-            totals = np.empty((min(count, _TILE), LANES), np.float32)  # side by side, so that the cache holds them
-            for first in range(0, count, _TILE):
-                last = min(first + _TILE, count)
+            totals = np.empty((min(count, tile), LANES), np.float32)  # side by side, so that the cache holds them
+            for first in range(0, count, tile):
+                last = min(first + tile, count)
                 for j in range(last - first):
                     put_lanes(totals, j, 0, spread(np.float32(0)))
                 at = 0

@@ -12,7 +12,9 @@ A product rounds vectors to eight bits in blocks of 32; besides that, only sums 
 
 from __future__ import annotations
 
+import math
 import threading
+import time
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple, Self
 
@@ -33,7 +35,7 @@ from chainrule.neural.packed.block_kernels import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from jaxtyping import Float16, Float32, Int8, Int32, Int64, Shaped, UInt8
+    from jaxtyping import Float, Float16, Float32, Int8, Int32, Int64, Shaped, UInt8
     from numpy import ndarray
     from torch import Tensor
 
@@ -256,15 +258,62 @@ class Multiplication:
                 _multiply(name, parallel=True)(groups, words, vectors.scales, vectors.sums, own)
 
 
-def product(x: Float32[Tensor, "*shape K"], packed: UInt8[Tensor, " bytes"]) -> Float32[Tensor, "*shape N"]:
-    """W x, of vectors that are rounded to eight bits."""
+class _Steps:
+    """On how many threads products with few vectors run: on all, or on one where other programs want the processors,
+    too, since threads that wait for one another after each product then wait for the turns of the others. Both are
+    tried now and then, as long as that costs little. Figures do not depend on it.
+    """
+
+    def __init__(self) -> None:
+        self._seconds = {False: math.inf, True: math.inf}  # of a step, by whether it ran on all threads
+        self._since = 0.0  # seconds of steps since the other way was tried
+        self._is_on_all, self._began = True, 0.0
+
+    def begin(self, count: int) -> int:
+        """The number for a step with that many vectors, which begins now."""
+        self._began = 0.0
+        if torch.get_num_threads() > 1 and count <= _FEW:
+            best = self._seconds[True] <= self._seconds[False]
+            other = self._seconds[not best]
+            is_due = other == math.inf or self._since * _SHARE > other
+            self._is_on_all = best != is_due
+            self._since = 0.0 if is_due else self._since
+            self._began = time.perf_counter()
+        return self.threads(count)
+
+    def end(self) -> None:
+        """Says that the step has ended."""
+        if self._began:
+            seconds = time.perf_counter() - self._began
+            self._since += seconds
+            self._seconds[self._is_on_all] = seconds
+            self._began = 0.0
+
+    def threads(self, count: int) -> int:
+        """The number for products with that many vectors."""
+        threads = torch.get_num_threads()
+        return threads if count > _FEW or self._is_on_all else 1
+
+
+_FEW, _SHARE = 8, 0.05  # vectors of a step; of the time, that trials may cost
+steps = _Steps()
+
+
+def product(
+    x: Float32[Tensor, "*shape K"], packed: UInt8[Tensor, " bytes"], bias: Float[Tensor, " N"] | None = None
+) -> Float32[Tensor, "*shape N"]:
+    """W x + b, of vectors that are rounded to eight bits."""
     matrix = matrix_of(packed.detach().numpy())
     given = x.detach().reshape(-1, matrix.columns).contiguous().numpy()
     vectors = Vectors.empty(*given.shape)
     quantise(given, *vectors[1:])
-    threads, multiply = torch.get_num_threads(), Multiplication(matrix)
+    multiply = Multiplication(matrix)
     out = np.empty((len(given), multiply.padded_rows), np.float32)
-    multiply(vectors, threads, out)
+    threads = torch.get_num_threads()
+    multiply(vectors, steps.threads(len(given)), out)
     if torch.get_num_threads() != threads:  # where both share an OpenMP, Numba's first launch sets torch's number, too
         torch.set_num_threads(threads)
-    return torch.from_numpy(out)[:, : matrix.rows].view(*x.shape[:-1], matrix.rows)
+    out = out[:, : matrix.rows]
+    if bias is not None:
+        out += bias.detach().float().numpy()  # by this thread alone
+    return torch.from_numpy(out).view(*x.shape[:-1], matrix.rows)

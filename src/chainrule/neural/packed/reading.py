@@ -8,7 +8,6 @@ token otherwise spends two thirds of its time in calls.
 from __future__ import annotations
 
 import math
-import time
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -20,7 +19,7 @@ from chainrule.base.lanes import LANES
 from chainrule.neural.layers.basic import FeedForward
 from chainrule.neural.layers.matrix_products import is_in_blocks
 from chainrule.neural.packed.block_kernels import quantise
-from chainrule.neural.packed.layouts import Multiplication, Vectors, kernel_lock, matrix_of
+from chainrule.neural.packed.layouts import Multiplication, Vectors, kernel_lock, matrix_of, steps
 from chainrule.neural.packed.reading_kernels import (
     add_and_norm,
     attend,
@@ -79,7 +78,6 @@ class PackedReader:
         attention = blocks[0].attention
         self.heads, self.key_heads, self.width = attention.heads, attention.key_heads, attention.head_width
         self.scale = (1.0 if attention.factor is None else attention.factor) / math.sqrt(self.width)
-        self.threads = _Threads()
 
     def __call__(
         self, x: Float[Tensor, "B T D"], rotation: Rotation, mask: AttentionMask, cache: Cache | None
@@ -97,7 +95,7 @@ class PackedReader:
         count = rows * length
         x = x.reshape(count, width).clone().numpy()
         cos, sin = (_by_position(part, rows, length) for part in rotation)
-        threads = self.threads.begin(count)
+        threads = steps.begin(count)
         first = self.layers[0]
         normed, added = np.empty_like(x), np.zeros((count, first.out.padded_rows), np.float32)
         attended = np.empty((count, self.heads * self.width), np.float32)
@@ -128,49 +126,12 @@ class PackedReader:
             gate_and_quantise(hidden, gated, *wide[1:])
             weights.down(wide, threads, added)
         add_and_norm(x, added, self.last, self.epsilon, normed)
-        self.threads.end(count)
+        steps.end()
         return torch.from_numpy(normed).view(rows, length, width)
 
     def holds(self) -> bool:
         """Whether the blocks still have the weights with which this was made."""
         return all(map(_is_own, self._places, self._tensors))
-
-
-class _Threads:
-    """How many threads a step of few vectors takes: all, or one where other programs want the processors, too, since
-    threads that wait for one another between products then wait for the others' turns. Either is tried now and then, as
-    long as that costs little. Figures do not depend on it.
-    """
-
-    def __init__(self) -> None:
-        self._seconds = {False: math.inf, True: math.inf}  # of a step, by whether it ran on all threads
-        self._since = 0.0  # seconds of steps since the other way was tried
-        self._on_all, self._began = True, 0.0
-
-    def begin(self, count: int) -> int:
-        """The number for a step with that many vectors, which begins now."""
-        threads = torch.get_num_threads()
-        if threads == 1 or count > _FEW:
-            return threads
-        best = self._seconds[True] <= self._seconds[False]
-        other = self._seconds[not best]
-        is_due = other == math.inf or self._since * _SHARE > other
-        self._on_all = best != is_due
-        self._since = 0.0 if is_due else self._since
-        self._began = time.perf_counter()
-        return threads if self._on_all else 1
-
-    def end(self, count: int) -> None:
-        """Says that the step has ended."""
-        if not self._began or count > _FEW:
-            return
-        seconds = time.perf_counter() - self._began
-        self._since += seconds
-        self._seconds[self._on_all] = seconds
-        self._began = 0.0
-
-
-_FEW, _SHARE = 8, 0.05  # vectors of a step; of the time, that trials may cost
 
 
 def packed_reader(blocks: Sequence[Block], norm: torch.nn.Module | None, known: PackedReader | None) -> PackedReader | None:

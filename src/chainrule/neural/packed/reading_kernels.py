@@ -15,6 +15,7 @@ from chainrule.base.jit import allocating_kernel, kernel, parallel_kernel, prang
 from chainrule.base.lanes import (
     LANES,
     exponential,
+    float_at,
     lanes_at,
     minus,
     over,
@@ -155,7 +156,7 @@ def _attend_one(
     for k in range(0, width, LANES):
         a = spread(np.float32(0))
         for s in range(count):
-            a = times_plus(spread(weights[0, s]), lanes_at(own, begin + s, width + k), a)
+            a = times_plus(spread(float_at(weights, 0, s)), lanes_at(own, begin + s, width + k), a)
         put_lanes(out, i, head * width + k, times(a, spread(np.float32(share))))
 
 
