@@ -13,6 +13,7 @@ from chainrule.neural.layers.matrix_products import can_pack, is_in_blocks, is_p
 from chainrule.neural.layers.output import FullSoftmax
 from chainrule.neural.network import Network
 from chainrule.neural.packed.layouts import matrix_of
+from chainrule.neural.packed.layouts import pack as pack_in_blocks
 
 if TYPE_CHECKING:
     from numpy import ndarray
@@ -39,21 +40,27 @@ def packable(network: nn.Module) -> set[str]:
     return {name for name, weight in network.named_parameters() if id(weight) in chosen}
 
 
-def packed_arrays(network: Network, arrays: Arrays, progress: Progress) -> Arrays:
+def packed_arrays(network: Network, arrays: Arrays, progress: Progress, bits: int | None = None) -> Arrays:
     """The arrays of a network with its matrices packed, where their rows consist of whole blocks.
 
-    Raises SettingError where none can be packed.
+    bits: of a weight, 4, 5, 6 or 8, in blocks, so that vectors are rounded in products; None for int8 with vectors in
+    float32. Raises SettingError where none can be packed.
     """
+    if bits is not None and is_quantised(network):
+        raise SettingError(
+            "its weights are quantised already; leave bits out, or open it with exact (--exact) to quantise it anew"
+        )
     packed = dict(arrays)
     names = [name for name in packable(network) if can_pack(network.get_parameter(name))]
     if not names and not is_quantised(network):
         raise SettingError(
-            "a network is compact with its matrices in int8, which needs a Transformer with a full output and widths "
+            "a network is compact with its matrices in eight bits or fewer, which needs a Transformer with a full output and widths "
             "that are multiples of 32; this one stays as it is"
         )
     for done, name in enumerate(names):
         progress("packing", done, len(names))
-        packed[name] = pack(torch.from_numpy(widen(arrays[name]))).numpy()
+        weight = torch.from_numpy(widen(arrays[name]))
+        packed[name] = pack(weight).numpy() if bits is None else pack_in_blocks(weight, bits)
     return packed
 
 

@@ -2,7 +2,7 @@
 
 Names, shapes and types of arrays are checked against the settings before any is used. The names are those of attributes
 of modules: renaming an attribute that holds weights would break every saved model. `engine_of` chooses the model of a
-network by its settings: causal, bidirectional, or text encoder. `compact` puts matrices in eight bits, where possible.
+network by its settings: causal, bidirectional, or text encoder. `compact` puts matrices in eight bits or fewer, where possible.
 
 No model folder is unpickled. Only `open_pickle` reads a pickle, as torch.save writes weights: torch reads tensors, and
 refuses to call functions of other modules. It is for files whose maker is trusted, since a pickle can run code.
@@ -262,10 +262,13 @@ def _check_ranks(network: nn.Module) -> None:
                 )
 
 
-def compact(engine: Engine, progress: Progress) -> Engine:
-    """The same network, quantised. Raises SettingError where it has no matrices that can be quantised."""
+def compact(engine: Engine, progress: Progress, bits: int | None = None) -> Engine:
+    """The same network, quantised. bits: as for `packed_arrays`.
+
+    Raises SettingError where it has no matrices that can be quantised.
+    """
     settings, arrays = to_state(engine)
-    packed = packed_arrays(engine.network, arrays, progress)
+    packed = packed_arrays(engine.network, arrays, progress, bits)
     return from_state(settings, packed, engine.vocabulary_size, type(engine.network.config))
 
 

@@ -60,6 +60,10 @@ _HALVES = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
 kernel_lock = threading.Lock()  # Numba's simplest threads may not be asked twice at once
 
 
+BY_BITS = {4: "Q4_1", 5: "Q5_1", 6: "Q6_0", 8: "Q8_0"}  # the forms in which weights are quantised here
+_SHRINKS = (1.0, 0.95, 0.9, 0.85)  # of the range of a block with a minimum; the best one is taken
+
+
 class Part(NamedTuple):
     """Rows of a matrix in one form. name: as in FORMS. groups: the bytes, a row for each group of sixteen rows."""
 
@@ -131,6 +135,48 @@ def packed(rows: int, columns: int, parts: Sequence[tuple[str, int, Iterable[Qua
             _fill(part.form, chunk, part.groups[group : group + count])
             group += count
     return out
+
+
+def pack(weight: Float[Tensor, "N K"], bits: int) -> UInt8[ndarray, " bytes"]:
+    """A matrix, quantised in blocks of 32. bits: 4, 5, 6 or 8. K must be a multiple of 32. Blocks with NaN or infinity,
+    or with numbers beyond float16, become NaN.
+    """
+    rows, columns = weight.shape
+    step = max(1, _TOGETHER // columns // LANES) * LANES
+    name = BY_BITS[bits]
+    chunks = (_quantised(name, weight[begin : begin + step].float().numpy()) for begin in range(0, rows, step))
+    return packed(rows, columns, [(name, rows, chunks)])
+
+
+def _quantised(name: str, weight: Float32[ndarray, "n K"]) -> Quantised:
+    """With a minimum, of four ranges the one with the least squared error; without, the largest number is kept."""
+    form, blocks = FORMS[name], weight.reshape(len(weight), -1, BLOCK)
+    most = (1 << form.low_bits + form.more_bits) - 1
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        if not form.has_minima:
+            scale = (np.abs(blocks).max(2) / np.float32(most // 2)).astype(np.float16)
+            numbers = np.rint(blocks / scale.astype(np.float32)[..., None]) + form.offset
+            numbers = np.nan_to_num(numbers, nan=form.offset).clip(0, most).astype(np.uint8)
+            return Quantised(name, numbers.reshape(weight.shape), scale, None, None, None)
+        low, high = blocks.min(2), blocks.max(2)
+        best, least = None, np.full(low.shape, np.inf, np.float32)
+        for shrink in _SHRINKS:
+            spare = (high - low) * np.float32((1 - shrink) / 2)
+            scale = ((high - low - 2 * spare) / np.float32(most)).astype(np.float16)
+            minimum = (low + spare).astype(np.float16)
+            d, m = scale.astype(np.float32)[..., None], minimum.astype(np.float32)[..., None]
+            numbers = np.nan_to_num(np.rint((blocks - m) / d)).clip(0, most).astype(np.uint8)
+            error = np.square(d * numbers + m - blocks).sum(2)
+            if best is None:
+                best, least = Quantised(name, numbers, scale, minimum, None, None), error
+                continue
+            is_less = error < least
+            least = np.where(is_less, error, least)
+            assert best.minimum is not None
+            best.numbers[is_less], best.scale[is_less] = numbers[is_less], scale[is_less]
+            best.minimum[is_less] = minimum[is_less]
+        assert best is not None
+        return best._replace(numbers=best.numbers.reshape(weight.shape))
 
 
 def _fill(form: Form, chunk: Quantised, out: UInt8[ndarray, "G bytes"]) -> None:
