@@ -191,6 +191,42 @@ def _total(_: Any, lanes: Any) -> Any:
     return types.float32(_lanes), generate
 
 
+# Numba passes no arguments with stars.
+def _totals(
+    _: Any,
+    a0: Any,
+    a1: Any,
+    a2: Any,
+    a3: Any,
+    b0: Any,
+    b1: Any,
+    b2: Any,
+    b3: Any,
+    c0: Any,
+    c1: Any,
+    c2: Any,
+    c3: Any,
+    d0: Any,
+    d1: Any,
+    d2: Any,
+    d3: Any,
+) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        values, width = list(arguments), LANES
+        while width > 1:  # the sums of halves, as in `_total`, of two vectors side by side in one
+            width //= 2
+            places = range(0, 2 * LANES, 2 * width)
+            low = ir.Constant(_INTEGERS, [place + lane for place in places for lane in range(width)])
+            high = ir.Constant(_INTEGERS, [place + width + lane for place in places for lane in range(width)])
+            pairs = zip(values[::2], values[1::2], strict=True)
+            values = [
+                builder.fadd(builder.shuffle_vector(*pair, low), builder.shuffle_vector(*pair, high)) for pair in pairs
+            ]
+        return values[0]
+
+    return _lanes(*[_lanes] * LANES), generate
+
+
 def _elementwise(operation: str) -> Any:
     def typed(_: Any, first: Any, second: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -431,6 +467,7 @@ ask_for: Callable[..., None] = intrinsic(_ask_for)  # ask_for(rows, row, column)
 spread: Callable[..., Any] = intrinsic(_spread)  # spread(number): the same number, a float32, in each
 times_plus: Callable[..., Any] = intrinsic(_times_plus)  # times_plus(a, b, c): a * b + c, rounded once
 total: Callable[..., Any] = intrinsic(_total)  # total(lanes): their sum
+totals: Callable[..., Any] = intrinsic(_totals)  # totals(lanes, .. sixteen of them): the sum of each, as by `total`
 bounded: Callable[..., Any] = intrinsic(_bounded)  # bounded(lanes, bound): each between -bound and bound
 plus: Callable[..., Any] = intrinsic(_elementwise("fadd"))
 times: Callable[..., Any] = intrinsic(_elementwise("fmul"))
@@ -454,7 +491,9 @@ joined_bits: Callable[..., Any] = intrinsic(_joined_bits)  # joined_bits(low, hi
 as_floats: Callable[..., Any] = intrinsic(_as_floats)  # as_floats(integers): rounded to the nearest
 # dot_bytes(total, weights, numbers): to each total, the products of four uint8 and four int8 are added.
 dot_bytes: Callable[..., Any] = intrinsic(_dot_bytes)
-largest_bits: Callable[..., Any] = intrinsic(_largest_bits)  # largest_bits(lanes): of the largest number without its sign
+largest_bits: Callable[..., Any] = intrinsic(
+    _largest_bits
+)  # largest_bits(lanes): of the largest number without its sign
 of_bits: Callable[..., Any] = intrinsic(_of_bits)  # of_bits(number): the float32 that has the bits of an int32
 rounded: Callable[..., Any] = intrinsic(_rounded)  # rounded(lanes): the nearest integers, halves to the even ones
 put_bytes: Callable[..., None] = intrinsic(_put_bytes)  # put_bytes(array, row, column, integers): their lowest bytes

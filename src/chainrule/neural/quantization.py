@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     Arrays = dict[str, ndarray]
 
 
+_ENDS = ("embedding.weight", "output.weight")  # which lose most by rounding, and so never have fewer than eight bits
+
+
 def packable(network: nn.Module) -> set[str]:
     """The names of the weights that may be packed: those that are used only by products and look-ups that know int8.
 
@@ -60,7 +63,7 @@ def packed_arrays(network: Network, arrays: Arrays, progress: Progress, bits: in
     for done, name in enumerate(names):
         progress("packing", done, len(names))
         weight = torch.from_numpy(widen(arrays[name]))
-        packed[name] = pack(weight).numpy() if bits is None else pack_in_blocks(weight, bits)
+        packed[name] = pack(weight).numpy() if bits is None else pack_in_blocks(weight, 8 if name in _ENDS else bits)
     return packed
 
 

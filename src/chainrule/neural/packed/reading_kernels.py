@@ -25,6 +25,7 @@ from chainrule.base.lanes import (
     times,
     times_plus,
     total,
+    totals,
 )
 from chainrule.neural.packed.block_kernels import quantise
 
@@ -136,28 +137,48 @@ def _attend_one(
     whole = (count + LANES - 1) // LANES * LANES
     weights = np.empty((1, whole), np.float32)
     query = heads[i]
-    largest = np.float32(-np.inf)
-    for s in range(count):
+    most = spread(np.float32(scale))
+    for s in range(0, count - count % LANES, LANES):
+        a0 = a1 = a2 = a3 = a4 = a5 = a6 = a7 = a8 = a9 = b0 = b1 = b2 = b3 = b4 = b5 = spread(np.float32(0))
+        at = begin + s
+        for k in range(0, width, LANES):
+            q = lanes_at(query, head, k)
+            a0, a1 = times_plus(q, lanes_at(own, at, k), a0), times_plus(q, lanes_at(own, at + 1, k), a1)
+            a2, a3 = times_plus(q, lanes_at(own, at + 2, k), a2), times_plus(q, lanes_at(own, at + 3, k), a3)
+            a4, a5 = times_plus(q, lanes_at(own, at + 4, k), a4), times_plus(q, lanes_at(own, at + 5, k), a5)
+            a6, a7 = times_plus(q, lanes_at(own, at + 6, k), a6), times_plus(q, lanes_at(own, at + 7, k), a7)
+            a8, a9 = times_plus(q, lanes_at(own, at + 8, k), a8), times_plus(q, lanes_at(own, at + 9, k), a9)
+            b0, b1 = times_plus(q, lanes_at(own, at + 10, k), b0), times_plus(q, lanes_at(own, at + 11, k), b1)
+            b2, b3 = times_plus(q, lanes_at(own, at + 12, k), b2), times_plus(q, lanes_at(own, at + 13, k), b3)
+            b4, b5 = times_plus(q, lanes_at(own, at + 14, k), b4), times_plus(q, lanes_at(own, at + 15, k), b5)
+        sixteen = totals(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, b0, b1, b2, b3, b4, b5)
+        put_lanes(weights, 0, s, times(sixteen, most))
+    for s in range(count - count % LANES, count):
         a = spread(np.float32(0))
         for k in range(0, width, LANES):
             a = times_plus(lanes_at(query, head, k), lanes_at(own, begin + s, k), a)
-        score = np.float32(total(a) * np.float32(scale))
-        weights[0, s] = score
-        if not score <= largest:  # also where it is no number
-            largest = score
+        weights[0, s] = np.float32(total(a) * np.float32(scale))
+    largest = np.float32(-np.inf)
+    for s in range(count):
+        if not weights[0, s] <= largest:  # also where it is no number
+            largest = weights[0, s]
     for s in range(count, whole):
         weights[0, s] = -np.inf
-    most, sums = spread(np.float32(largest)), spread(np.float32(0))
+    most, sums = spread(largest), spread(np.float32(0))
     for s in range(0, whole, LANES):
         power = exponential(minus(lanes_at(weights, 0, s), most))
         put_lanes(weights, 0, s, power)
         sums = plus(sums, power)
     share = np.float32(1) / np.float32(total(sums))
-    for k in range(0, width, LANES):
-        a = spread(np.float32(0))
+    shares = spread(np.float32(share))
+    for k in range(0, width - width % (2 * LANES), 2 * LANES):
+        a = b = spread(np.float32(0))
         for s in range(count):
-            a = times_plus(spread(float_at(weights, 0, s)), lanes_at(own, begin + s, width + k), a)
-        put_lanes(out, i, head * width + k, times(a, spread(np.float32(share))))
+            weight = spread(float_at(weights, 0, s))
+            a = times_plus(weight, lanes_at(own, begin + s, width + k), a)
+            b = times_plus(weight, lanes_at(own, begin + s, width + k + LANES), b)
+        put_lanes(out, i, head * width + k, times(a, shares))
+        put_lanes(out, i, head * width + k + LANES, times(b, shares))
 
 
 @allocating_kernel
