@@ -96,7 +96,10 @@ def test_parts_in_different_forms_are_one_matrix() -> None:
     """Queries and keys in Q4_K, values in Q6_K, as many files have them."""
     first, second = random_rows("Q4_K", 48, 256), random_rows("Q6_K", 20, 256)
     both = torch.from_numpy(packed(68, 256, [("Q4_K", 48, [first]), ("Q6_K", 20, [second])]))
-    each = [torch.from_numpy(packed(len(part.numbers), 256, [(part.name, len(part.numbers), [part])])) for part in (first, second)]
+    each = [
+        torch.from_numpy(packed(len(part.numbers), 256, [(part.name, len(part.numbers), [part])]))
+        for part in (first, second)
+    ]
     x = vectors(3, 256)
     assert torch.equal(product(x, both), torch.cat([product(x, part) for part in each], 1))
     assert torch.equal(unpacked(both), torch.cat([unpacked(part) for part in each]))
@@ -163,9 +166,19 @@ def test_damaged_matrices_are_refused(change: str) -> None:
 
 
 PLAIN = TransformerConfig(
-    layers=2, width=64, heads=2, key_value_heads=1, context=16, norm_gain=True, feed_forward="swiglu", feed_forward_width=96,
-    query_key_norm=False, embedding_norm=False, zero_projections=False, tied=True,
-)  # fmt: skip
+    layers=2,
+    width=64,
+    heads=2,
+    key_value_heads=1,
+    context=16,
+    norm_gain=True,
+    feed_forward="swiglu",
+    feed_forward_width=96,
+    query_key_norm=False,
+    embedding_norm=False,
+    zero_projections=False,
+    tied=True,
+)
 SIZE = 40
 
 
@@ -220,7 +233,9 @@ def test_figures_depend_on_nothing_else() -> None:
     np.testing.assert_array_equal(model.next_log_probs(rows)[1], model.next_log_probs(model.start([TEXT[:6]]))[0])
 
 
-@pytest.mark.parametrize("changes", [{}, {"norm": "layer"}, {"query_key_norm": True}, {"window": 5}, {"positions": "learned"}])
+@pytest.mark.parametrize(
+    "changes", [{}, {"norm": "layer"}, {"query_key_norm": True}, {"window": 5}, {"positions": "learned"}]
+)
 @pytest.mark.parametrize("bits", [4, 5, 6, 8])
 def test_every_network_is_near_its_unpacked_form(bits: int, changes: dict[str, object]) -> None:
     from dataclasses import replace
@@ -242,7 +257,10 @@ def test_every_network_is_near_its_unpacked_form(bits: int, changes: dict[str, o
 def test_an_array_that_holds_another_matrix_is_refused() -> None:
     settings, arrays = to_state(compacted())
     name = "encoder.blocks.0.feed_forward.down.weight"
-    for broken, message in ((arrays[name][:-5], "damaged"), (arrays["encoder.blocks.0.attention.out.weight"], "expected")):
+    for broken, message in (
+        (arrays[name][:-5], "damaged"),
+        (arrays["encoder.blocks.0.attention.out.weight"], "expected"),
+    ):
         with pytest.raises(ModelFormatError, match=rf"{name}.*{message}"):
             from_state(settings, {**arrays, name: broken}, SIZE, TransformerConfig)
 

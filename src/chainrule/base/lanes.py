@@ -227,12 +227,12 @@ def _totals(
     return _lanes(*[_lanes] * LANES), generate
 
 
-def _elementwise(operation: str) -> Any:
+def _elementwise(operation: str, kind: Any = _lanes) -> Any:
     def typed(_: Any, first: Any, second: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             return getattr(builder, operation)(*arguments)
 
-        return _lanes(_lanes, _lanes), generate
+        return kind(kind, kind), generate
 
     return typed
 
@@ -309,13 +309,6 @@ def _float_at(_: Any, array: Any, row: Any, column: Any) -> Any:
         return _at_bytes(context, builder, signature, arguments, _FLOAT)
 
     return types.float32(array, row, column), generate
-
-
-def _plus_integers(_: Any, first: Any, second: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.add(*arguments)
-
-    return _integer_lanes(_integer_lanes, _integer_lanes), generate
 
 
 def _bits(_: Any, lanes: Any, shift: Any, mask: Any) -> Any:
@@ -485,7 +478,7 @@ spread_integer: Callable[..., Any] = intrinsic(_spread_integer)  # spread_intege
 integer_at: Callable[..., Any] = intrinsic(_integer_at)
 float_at: Callable[..., Any] = intrinsic(_float_at)
 spread_integer_at: Callable[..., Any] = intrinsic(_spread_integer_at)  # the same int32 in each, as `integer_at`
-plus_integers: Callable[..., Any] = intrinsic(_plus_integers)
+plus_integers: Callable[..., Any] = intrinsic(_elementwise("add", _integer_lanes))
 bits: Callable[..., Any] = intrinsic(_bits)  # bits(lanes, shift, mask): lanes >> shift & mask
 joined_bits: Callable[..., Any] = intrinsic(_joined_bits)  # joined_bits(low, high, shift): low | high << shift
 as_floats: Callable[..., Any] = intrinsic(_as_floats)  # as_floats(integers): rounded to the nearest

@@ -99,4 +99,6 @@ def is_quantised(network: nn.Module) -> bool:
 def check_trainable(network: nn.Module) -> None:
     """Raises SettingError if a network's weights are packed."""
     if is_quantised(network):
-        raise SettingError("a compact network, its weights in eight bits or fewer, cannot be trained; unpack it, or take the original")
+        raise SettingError(
+            "a compact network, its weights in eight bits or fewer, cannot be trained; unpack it, open it with exact (--exact), or take the original"
+        )

@@ -92,7 +92,9 @@ def import_checkpoint(checkpoint: Checkpoint, progress: Progress = silent, *, ex
     for done, (name, array) in enumerate(read):
         arrays[name] = array
         progress("opening", done + 1, len(shapes))
-    record = record_of(checkpoint, {name: shapes[name] for name in arrays}, ignored, warnings, {"tokens": numbering._asdict()})
+    record = record_of(
+        checkpoint, {name: shapes[name] for name in arrays}, ignored, warnings, {"tokens": numbering._asdict()}
+    )
     if any(array.dtype == np.uint8 for array in arrays.values()):
         record["quantised"] = True
     tokenizer = Tokenizer(splitter, vocabulary_of(splitter, numbering))
@@ -339,7 +341,9 @@ def import_pair(checkpoint: Checkpoint, progress: Progress = silent) -> Imported
         arrays[name] = array
         progress("opening", done + 1, len(shapes))
     tokens = {"tokens": sides.target_numbering._asdict(), "source_tokens": sides.source_numbering._asdict()}
-    record = record_of(checkpoint, {name: array.shape for name, array in arrays.items()}, ignored, sides.warnings, tokens)
+    record = record_of(
+        checkpoint, {name: array.shape for name, array in arrays.items()}, ignored, sides.warnings, tokens
+    )
     return ImportedPair(settings_of(config), arrays, sides.source, sides.target, record)
 
 

@@ -132,9 +132,7 @@ def in_shards(model: Model, shards: int, progress: ProgressOption = None) -> Mod
     return build_model(model.family, engine, model.tokenizer, model.record, model.speller)
 
 
-def in_layout(
-    model: Model, *, compact: bool, bits: int | None = None, progress: ProgressOption = None
-) -> Model:
+def in_layout(model: Model, *, compact: bool, bits: int | None = None, progress: ProgressOption = None) -> Model:
     """The model with a compact or a fast table. bits: as for `Model.compact`, and raises SettingError as that."""
     if compact:
         return model.compact(progress, bits=bits)

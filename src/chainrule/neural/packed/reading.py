@@ -134,7 +134,9 @@ class PackedReader:
         return all(map(_is_own, self._places, self._tensors))
 
 
-def packed_reader(blocks: Sequence[Block], norm: torch.nn.Module | None, known: PackedReader | None) -> PackedReader | None:
+def packed_reader(
+    blocks: Sequence[Block], norm: torch.nn.Module | None, known: PackedReader | None
+) -> PackedReader | None:
     """A reader of the blocks; None where they are not plain, or not all packed. known: one that may still hold."""
     if known is not None and known.holds():
         return known
