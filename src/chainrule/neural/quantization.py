@@ -1,4 +1,4 @@
-"""Networks with weights in eight bits or fewer: which arrays are packed, and the check that such networks are not trained."""
+"""Networks with weights in eight bits or fewer: which arrays are packed; the check that these are not trained."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def packed_arrays(network: Network, arrays: Arrays, progress: Progress, bits: in
     names = [name for name in packable(network) if can_pack(network.get_parameter(name))]
     if not names and not is_quantised(network):
         raise SettingError(
-            "a network is compact with its matrices in eight bits or fewer, which needs a Transformer with a full output and widths "
-            "that are multiples of 32; this one stays as it is"
+            "a network is compact with its matrices in eight bits or fewer, which needs a Transformer with a full "
+            "output and widths that are multiples of 32; this one stays as it is"
         )
     for done, name in enumerate(names):
         progress("packing", done, len(names))
@@ -100,5 +100,6 @@ def check_trainable(network: nn.Module) -> None:
     """Raises SettingError if a network's weights are packed."""
     if is_quantised(network):
         raise SettingError(
-            "a compact network, its weights in eight bits or fewer, cannot be trained; unpack it, open it with exact (--exact), or take the original"
+            "a compact network, its weights in eight bits or fewer, cannot be trained; unpack it, open it with exact "
+            "(--exact), or take the original"
         )

@@ -2,7 +2,7 @@
 
 Names, shapes and types of arrays are checked against the settings before any is used. The names are those of attributes
 of modules: renaming an attribute that holds weights would break every saved model. `engine_of` chooses the model of a
-network by its settings: causal, bidirectional, or text encoder. `compact` puts matrices in eight bits or fewer, where possible.
+network by its settings: causal, bidirectional, or text encoder. `compact` puts matrices in eight bits or fewer.
 
 No model folder is unpickled. Only `open_pickle` reads a pickle, as torch.save writes weights: torch reads tensors, and
 refuses to call functions of other modules. It is for files whose maker is trusted, since a pickle can run code.

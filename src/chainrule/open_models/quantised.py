@@ -9,6 +9,7 @@ uint8 (experts, rows, blocks), exponents plus 127; unpacked, X is (experts, 32 b
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -152,7 +153,7 @@ class StoredMatrix(NamedTuple):
             return None
         parts = [
             (list(FORMS)[of_type[begin]], end - begin, self._chunks(begin, end, of_source))
-            for begin, end in zip(borders, borders[1:], strict=False)
+            for begin, end in pairwise(borders)
         ]
         return packed(*self.shape, parts)
 

@@ -46,7 +46,8 @@ def convert(
 
     source: whatever `load` opens; a seq2seq model becomes a folder. target: a new folder, or a file whose name ends in
     .arpa, .arpa.gz, .zst, .xz or .bz2. tokenizer: as for `load`. compact: whether to quantise, as `Model.compact` does;
-    without it, a compact model becomes a fast one, and its probabilities stay quantised. bits: with compact, as there. shards: cuts a plain n-gram
+    without it, a compact model becomes a fast one, and its probabilities stay quantised. bits: with compact, as for
+    `Model.compact`. shards: cuts a plain n-gram
     model into about as many files, by the first words of its n-grams; several processes may serve them. to:
     hugging-face writes a network as a folder that transformers opens. allow_pickle: as for `load`.
     Raises ModelFormatError, OutputError, SettingError.

@@ -1,7 +1,7 @@
 """Products of matrices in four to eight bits, as `layouts` has them, with vectors in eight bits.
 
 Sixteen rows of a matrix are multiplied side by side, one in each lane. Products of integers are summed exactly, within
-blocks of 32; then each block's sum is scaled and added in float32, in the order of the blocks, with one rounding a step.
+blocks of 32; then each block's sum is scaled and added in float32, in the order of the blocks.
 So a number depends neither on the processor, nor on threads, nor on how many vectors there are.
 Legend: B vectors, K numbers in each, G groups of sixteen rows.
 """
