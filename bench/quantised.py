@@ -50,7 +50,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    print(circumstances())
+    print(circumstances(), flush=True)
     for name, more in (("as stored", []), ("exact", ["exact"])):
         found = subprocess.check_output([sys.executable, "-c", _MEMORY, str(options.file), *more], text=True)
         print(f"memory beside torch and our code, {name}: {float(found):,.0f} MB")

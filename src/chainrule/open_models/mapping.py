@@ -312,10 +312,10 @@ def arrays_of(
                 continue
             used |= set(sources)
             if name in packable and not row.of_experts:
-                change = partial(row.change.to_ours, config=config)
-                array = _as_stored(sources, change, numbering if row.by_token else None, shapes[name], tensors)
-                if array is not None:
-                    yield name, array
+                change = partial(_made, row.change.to_ours, config)
+                packed = _as_stored(sources, change, numbering if row.by_token else None, shapes[name], tensors)
+                if packed is not None:
+                    yield name, packed
                     continue
             parts = [tensors.sound(source) for source in sources]
             if row.of_experts:
@@ -343,6 +343,10 @@ def arrays_of(
             f"{tensors.location}: has the tensor {left[0]!r}, which a {architecture.model_type} with the settings "
             f"of its {CONFIG} does not have"
         )
+
+
+def _made(to_ours: Callable[[list[ndarray], Any], ndarray], config: object, parts: list[ndarray]) -> ndarray:
+    return to_ours(parts, config)
 
 
 def _as_stored(

@@ -215,11 +215,11 @@ def changed(change: Callable[[list[ndarray]], ndarray], matrices: Sequence[Store
         probes.append(np.stack((rows, rows + _FAR, -rows), 1))
         first += len(rows)
     try:
-        rows = change(probes)
+        made = change(probes)
     except (ValueError, IndexError, TypeError, AttributeError):
         return None
-    if rows.ndim != 2 or rows.shape[1] != 3 or rows.dtype != np.int64:
+    if made.ndim != 2 or made.shape[1] != 3 or made.dtype != np.int64:
         return None
-    number = rows[:, 0]
-    is_same = (rows[:, 1] == number + _FAR) & (rows[:, 2] == -number) & (number > 0) & (number <= len(all_rows))
+    number = made[:, 0]
+    is_same = (made[:, 1] == number + _FAR) & (made[:, 2] == -number) & (number > 0) & (number <= len(all_rows))
     return StoredMatrix(sources, all_rows[number - 1]) if is_same.all() else None

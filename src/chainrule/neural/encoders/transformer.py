@@ -280,7 +280,7 @@ class Transformer(nn.Module):
         """The hidden states after the last block. masks: by `windows`. is_long: as for `_read_on`."""
         x, masks, rotations = self._prepared(x, positions, masks, is_long=is_long)
         if self._may_be_read_packed(x) and rotations[0] is not None:
-            self.packed = packed_reader(self.blocks, self.norm, self.packed)
+            self.packed = packed_reader(cast("Sequence[Block]", self.blocks), self.norm, self.packed)
             hidden = None if self.packed is None else self.packed(x, rotations[0], masks[0], cache)
             if hidden is not None:
                 return hidden

@@ -225,7 +225,7 @@ def multiplication(form: Form, *, parallel: bool) -> Callable[..., None]:
 
 @kernel
 def unpack_rows(
-    form: tuple[int, int, int, int, int, int, int, int, int],
+    form: tuple[int, ...],
     weight: UInt8[ndarray, "G bytes"],
     halves: Float32[ndarray, " 65536"],
     rows: Int64[ndarray, " n"],

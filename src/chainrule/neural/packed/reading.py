@@ -8,7 +8,7 @@ token otherwise spends two thirds of its time in calls.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -64,12 +64,12 @@ class PackedReader:
         self._tensors = [parameters["weight"] for parameters in self._places]
         self.layers = [
             _Weights(
-                _gain(block.norms[0].weight),
+                _gain(_gains(block)[0]),
                 _multiplication(block.attention.query_key_value.weight),
                 _multiplication(block.attention.out.weight),
-                _gain(block.norms[1].weight),
-                _multiplication(block.feed_forward.up.weight),
-                _multiplication(block.feed_forward.down.weight),
+                _gain(_gains(block)[1]),
+                _multiplication(_fed(block).up.weight),
+                _multiplication(_fed(block).down.weight),
             )
             for block in blocks
         ]
@@ -93,11 +93,11 @@ class PackedReader:
         if begin:
             begins, ends = begins + begin, ends + begin
         count = rows * length
-        x = x.reshape(count, width).clone().numpy()
+        summed = x.reshape(count, width).clone().numpy()  # the residual stream
         cos, sin = (_by_position(part, rows, length) for part in rotation)
         threads = steps.begin(count)
         first = self.layers[0]
-        normed, added = np.empty_like(x), np.zeros((count, first.out.padded_rows), np.float32)
+        normed, added = np.empty_like(summed), np.zeros((count, first.out.padded_rows), np.float32)
         attended = np.empty((count, self.heads * self.width), np.float32)
         gated = np.empty((count, first.down.columns), np.float32)
         of_heads = np.empty((count, first.query_key_value.padded_rows), np.float32)
@@ -106,7 +106,7 @@ class PackedReader:
         narrow, middle, wide = (Vectors.empty(*part.shape) for part in (normed, attended, gated))
         store = None
         for layer, weights in enumerate(self.layers):
-            norm_and_quantise(x, added, weights.before, self.epsilon, normed, *narrow[1:])
+            norm_and_quantise(summed, added, weights.before, self.epsilon, normed, *narrow[1:])
             weights.query_key_value(narrow, threads, of_heads)
             if cache is not None:
                 store = cache.buffer(layer, self.key_heads, self.width).numpy()
@@ -121,11 +121,11 @@ class PackedReader:
                 attend(heads, store, begins, ends, self.scale, attended)
             quantise(attended, *middle[1:])
             weights.out(middle, threads, added)
-            norm_and_quantise(x, added, weights.between, self.epsilon, normed, *narrow[1:])
+            norm_and_quantise(summed, added, weights.between, self.epsilon, normed, *narrow[1:])
             weights.up(narrow, threads, hidden)
             gate_and_quantise(hidden, gated, *wide[1:])
             weights.down(wide, threads, added)
-        add_and_norm(x, added, self.last, self.epsilon, normed)
+        add_and_norm(summed, added, self.last, self.epsilon, normed)
         steps.end()
         return torch.from_numpy(normed).view(rows, length, width)
 
@@ -146,17 +146,25 @@ def packed_reader(
     return PackedReader(blocks, norm) if len(shapes) == 1 else None
 
 
-def _is_own(parameters: dict[str, Tensor | None], weight: Tensor | None) -> bool:
+def _is_own(parameters: dict[str, torch.nn.Parameter | None], weight: Tensor | None) -> bool:
     return parameters["weight"] is weight
 
 
-def _places(blocks: Sequence[Block], norm: torch.nn.RMSNorm) -> list[dict[str, Tensor | None]]:
+def _places(blocks: Sequence[Block], norm: torch.nn.RMSNorm) -> list[dict[str, torch.nn.Parameter | None]]:
     """Where the weights stand of which a reader has views."""
     modules: list[torch.nn.Module] = [norm]
     for block in blocks:
-        attention, layer = block.attention, block.feed_forward
+        attention, layer = block.attention, _fed(block)
         modules += [attention.query_key_value, attention.out, layer.up, layer.down, *block.norms]
     return [module._parameters for module in modules]
+
+
+def _fed(block: Block) -> FeedForward:
+    return cast("FeedForward", block.feed_forward)
+
+
+def _gains(block: Block) -> list[Tensor]:
+    return [cast("Tensor", norm.weight) for norm in block.norms]
 
 
 def _multiplication(weight: Tensor) -> Multiplication:
