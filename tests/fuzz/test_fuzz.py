@@ -24,6 +24,7 @@ def victim() -> Iterator[Victim]:
         yield victim
 
 
+@pytest.mark.thorough
 def test_whole_models_are_fine(cases: Cases, victim: Victim) -> None:
     for path in [
         *(*cases.models, *cases.vectors, *cases.open_models, *cases.tellers),

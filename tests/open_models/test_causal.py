@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import json
 import shutil
 from typing import TYPE_CHECKING, Any
@@ -42,10 +44,17 @@ class Pair:
             logits[:, self.numbering.begin] = -torch.inf
         return logits.log_softmax(-1).numpy()
 
+    @functools.cached_property
+    @torch.inference_mode()
     def tolerance(self) -> float:
-        """1e-5 of the largest logit."""
-        logits = self.theirs(torch.tensor([[self.begin, 5, 6]])).logits
-        return 1e-5 * float(logits.detach().abs().max())
+        """1e-5 of the largest logit, and four times what float32 costs theirs: some networks make errors larger."""
+        ids = torch.tensor([[self.begin, 5, 6]])
+        logits = self.theirs(ids).logits
+        try:
+            exact = copy.deepcopy(self.theirs).double()(ids).logits
+        except RuntimeError:  # products of experts in groups know no float64
+            exact = logits
+        return 1e-5 * float(logits.abs().max()) + 4 * float((logits - exact).abs().max())
 
 
 @pytest.fixture(scope="module", params=list(CAUSAL))
@@ -62,7 +71,7 @@ def test_every_log_probability_is_theirs_step_by_step(pair: Pair) -> None:
     model, ours = pair.ours.language_model, pair.numbering.ours()
     state = model.start([np.empty(0, np.int32)])
     for number, expected in zip([*theirs, None], pair.log_probs(theirs), strict=True):
-        np.testing.assert_allclose(model.next_log_probs(state)[0][ours], expected, atol=pair.tolerance(), rtol=0)
+        np.testing.assert_allclose(model.next_log_probs(state)[0][ours], expected, atol=pair.tolerance, rtol=0)
         if number is not None:
             state = model.advance(state, np.array([ours[number]], np.int32))
 
@@ -73,7 +82,7 @@ def test_a_ragged_batch_scores_as_theirs_row_by_row(pair: Pair) -> None:
     scores = pair.ours.language_model.score([ours[row].astype(np.int32) for row in rows])
     for row, score in zip(rows, scores, strict=True):
         expected = pair.log_probs(row)[np.arange(len(row) + 1), [*row, END]]
-        np.testing.assert_allclose(score, expected, atol=pair.tolerance(), rtol=0)
+        np.testing.assert_allclose(score, expected, atol=pair.tolerance, rtol=0)
 
 
 def test_prefixes_of_unequal_lengths_are_read_at_once(pair: Pair) -> None:
@@ -82,7 +91,7 @@ def test_prefixes_of_unequal_lengths_are_read_at_once(pair: Pair) -> None:
     model = pair.ours.language_model
     state = model.start([ours[row].astype(np.int32) for row in rows])
     for row, log_probs in zip(rows, model.next_log_probs(state), strict=True):
-        np.testing.assert_allclose(log_probs[ours], pair.log_probs(row)[-1], atol=pair.tolerance(), rtol=0)
+        np.testing.assert_allclose(log_probs[ours], pair.log_probs(row)[-1], atol=pair.tolerance, rtol=0)
 
 
 def test_twenty_greedy_tokens_are_theirs(pair: Pair) -> None:
@@ -116,7 +125,7 @@ def test_angles_change_for_all_tokens_once_a_text_is_longer(tmp_path: Path) -> N
     model, ours = pair.ours.language_model, pair.numbering.ours()
     text = (ids_of(TEXTS[2]) * 3)[:30]
     expected = [pair.log_probs(text[:length])[-1] for length in range(len(text))]
-    tolerance = 2 * pair.tolerance()
+    tolerance = 2 * pair.tolerance
     own = ours[text].astype(np.int32)
     state = model.start([np.empty(0, np.int32)])
     for token, log_probs in zip(own, expected, strict=True):  # one by one

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from samples import sampled
 from training_runs import (
     FINE_TUNING,
     QUICK,
@@ -68,7 +69,7 @@ def in_a_process(
     return process.exitcode
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", sampled(RUNS, ["transformer", "averaged", "labels", "with n-grams"]))
 def test_a_run_that_is_killed_anywhere_goes_on_bit_for_bit(name: str, tmp_path: Path) -> None:
     config, training = RUNS[name]
     whole, _, _ = trained(config, training, folder=tmp_path / "whole")

@@ -190,15 +190,15 @@ def _filled_in(config: NetworkConfig | Seq2SeqConfig) -> NetworkConfig | Seq2Seq
         ),
         **dict.fromkeys(("recurrence_key_heads", "state_width", "step_rank"), not config.is_stateful),
         **dict.fromkeys(
-            ("feed_forward", "feed_forward_width", "context", "key_value_heads", "head_width", "attention_scale"),
-            not config.has_feed_forward,
+            ("feed_forward", "context", "key_value_heads", "head_width", "attention_scale"), not config.has_feed_forward
         ),
+        "feed_forward_width": not config.has_feed_forward and "rwkv_channels" not in config.mixers,
         "gains_above_one": not config.norm_gain,
         **dict.fromkeys(("full_head_width", "full_key_value_heads", "keys_as_values"), config.window is None),
         "wide_shared_blocks": not config.shared_key_layers,
         "rotary_turning": config.positions != "rotary",
         "joint_query_key_norm": not config.query_key_norm,
-        **dict.fromkeys(("chosen_experts", "normalised_experts", "router_bias"), not config.experts),
+        **dict.fromkeys(("chosen_experts", "normalised_experts", "router_bias", "expert_width"), not config.experts),
         "distance_limit": not config.distance_buckets,
         **dict.fromkeys(("rotary_divisors", "rotary_long_divisors"), config.rotary_scaling != "longrope"),
         "rotary_amplitude": config.rotary_scaling not in ("yarn", "longrope"),

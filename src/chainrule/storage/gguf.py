@@ -254,6 +254,11 @@ def is_gguf(path: Path) -> bool:
         return False
 
 
+def named_architecture(path: Path) -> str:
+    """A file's general.architecture, which is the first of its metadata, or nothing. Raises ModelFormatError."""
+    return _opened(path, _read_architecture)
+
+
 class Header(NamedTuple):
     """What a file says of itself, whatever the types of its tensors. names, kinds: of tensors. numbers: in all."""
 
@@ -338,19 +343,35 @@ class _Cursor:
         return [self.string() for _ in range(self.count(8))]
 
 
+def _read_architecture(mapped: mmap.mmap) -> str:
+    """Raises as `_read`."""
+    cursor, _, values = _begin(mapped)
+    for _ in range(values):
+        name = cursor.string()
+        value = cursor.value(cursor.number("I"))
+        if name == "general.architecture":
+            return str(value)
+    return ""
+
+
 def _read_metadata(mapped: mmap.mmap) -> tuple[_Cursor, int, dict[str, Any]]:
     """A cursor at the entries of tensors, their number, and the metadata. Raises as `_read`."""
-    cursor = _Cursor(mapped)
-    cursor.position = len(MAGIC)
-    version = cursor.number("I")
-    if mapped[: len(MAGIC)] != MAGIC or version not in (2, 3):
-        raise _FileError(f"is GGUF version {version}; expected 2 or 3, little-endian")
-    tensors, values = cursor.count(24), cursor.count(13)
+    cursor, tensors, values = _begin(mapped)
     metadata: dict[str, Any] = {}
     for _ in range(values):
         name = cursor.string()
         metadata[name] = cursor.value(cursor.number("I"))
     return cursor, tensors, metadata
+
+
+def _begin(mapped: mmap.mmap) -> tuple[_Cursor, int, int]:
+    """A cursor at the metadata, and the numbers of tensors and of entries of metadata. Raises as `_read`."""
+    cursor = _Cursor(mapped)
+    cursor.position = len(MAGIC)
+    version = cursor.number("I")
+    if mapped[: len(MAGIC)] != MAGIC or version not in (2, 3):
+        raise _FileError(f"is GGUF version {version}; expected 2 or 3, little-endian")
+    return cursor, cursor.count(24), cursor.count(13)
 
 
 def _read_header(mapped: mmap.mmap) -> Header:
