@@ -26,7 +26,7 @@ from chainrule.neural.encoders.transformer import Transformer
 from chainrule.neural.layers import state as encoder_states
 from chainrule.neural.layers.matrix_products import one_by_one
 from chainrule.neural.layers.output import FullSoftmax
-from chainrule.neural.quantization import is_quantised
+from chainrule.neural.quantization import forms_of, rounds_activations
 from chainrule.neural.scoring import (
     WARM_UP,
     documents_of,
@@ -147,8 +147,10 @@ class NeuralModel(NetworkVectors):
             parts.append(f"reach:{self.network.reach}")
         elif self.network.memory == "stream":
             parts.append(f"warm-up:{WARM_UP}")
-        if is_quantised(self.network):
-            parts.append("weights:int8")
+        if forms := forms_of(self.network):
+            parts.append(f"weights:{'+'.join(forms)}")
+        if rounds_activations(self.network):
+            parts.append("activations:int8")
         return "|".join(parts)
 
     def score(
