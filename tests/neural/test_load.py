@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
 
 from chainrule.base.threads import FreeProcessors, set_threads
 from chainrule.neural import device
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class Measured:
