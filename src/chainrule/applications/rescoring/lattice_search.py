@@ -120,44 +120,42 @@ class _Edge(NamedTuple):
 
 
 class _Graph:
-    """A lattice with the states of models. Vertices are numbered so that edges lead to higher numbers."""
+    """A lattice with the states of models: a vertex is a node with a context of each model."""
 
     def __init__(
         self, lattice: Lattice, own: Sequence[float], models: Sequence[tuple[float, _Words]], words: float
     ) -> None:
         self._lattice, self._own, self._models, self._words = lattice, own, models, words
-        self._spoken: list[list[_Edge]] = []  # the edges with words, by vertex
-        self._silent: list[list[_Edge]] = []
-        self._ends: list[tuple[float, tuple[float, ...]] | None] = []  # the total of ending there, and its scores
+        self._order: list[int] = []  # all vertices, so that edges lead to later ones
+        self._spoken: dict[int, list[_Edge]] = {}  # the edges with words, by vertex
+        self._silent: dict[int, list[_Edge]] = {}
+        self._ends: dict[int, tuple[float, tuple[float, ...]]] = {}  # the total of ending at a vertex, and its scores
         self._build()
+        self._places = {vertex: place for place, vertex in enumerate(self._order)}
         self._rests = self._best_rests()
 
     def _build(self) -> None:
         lattice = self._lattice
         numbers: list[dict[Contexts, int]] = [{} for _ in lattice.arcs]  # of vertices by node, as they are found
         numbers[0][(0,) * len(self._models)] = 0
-        size, order = 1, []
-        spoken: dict[int, list[_Edge]] = {}
-        silent: dict[int, list[_Edge]] = {}
+        size = 1
         for level in _levels(lattice):
             self._learn(level, numbers)
             for node in level:
+                arcs = [(arc.target, arc.word, self._total(arc.scores), arc.scores) for arc in lattice.arcs[node]]
                 for contexts, vertex in numbers[node].items():
-                    order.append(vertex)
-                    spoken[vertex], silent[vertex] = [], []
-                    self._ends.append(self._end(node, contexts))
-                    for arc in lattice.arcs[node]:
-                        total, after = self._total(arc.scores), contexts
-                        if arc.word:
-                            total, after = self._said(arc.word, total, contexts)
-                        target = numbers[arc.target].setdefault(after, size)
-                        size += target == size
-                        edges = spoken if arc.word else silent
-                        edges[vertex].append(_Edge(target, arc.word, total, arc.scores))
-        places = np.argsort(order).tolist()
-        for vertex in order:
-            for edges, by_place in ((spoken, self._spoken), (silent, self._silent)):
-                by_place.append([edge._replace(target=places[edge.target]) for edge in edges[vertex]])
+                    self._order.append(vertex)
+                    spoken = self._spoken[vertex] = []
+                    silent = self._silent[vertex] = []
+                    if node in lattice.finals:
+                        self._ends[vertex] = self._end(node, contexts)
+                    for target, word, total, scores in arcs:
+                        after = contexts
+                        if word:
+                            total, after = self._said(word, total, contexts)
+                        following = numbers[target].setdefault(after, size)
+                        size += following == size
+                        (spoken if word else silent).append(_Edge(following, word, total, scores))
 
     def _learn(self, level: Sequence[int], numbers: Sequence[Mapping[Contexts, int]]) -> None:
         """Scores the words after the nodes of a level at once."""
@@ -182,22 +180,23 @@ class _Graph:
             after.append(following)
         return total, tuple(after)
 
-    def _end(self, node: int, contexts: Contexts) -> tuple[float, tuple[float, ...]] | None:
-        scores = self._lattice.finals.get(node)
-        if scores is None:
-            return None
+    def _end(self, node: int, contexts: Contexts) -> tuple[float, tuple[float, ...]]:
+        scores = self._lattice.finals[node]
         pairs = zip(self._models, contexts, strict=True)
         return self._total(scores) + sum(weight * model.ends[context] for (weight, model), context in pairs), scores
 
     def _total(self, scores: Sequence[float]) -> float:
         return sum(weight * score for weight, score in zip(self._own, scores, strict=True))
 
-    def _best_rests(self) -> list[float]:
+    def _best_rests(self) -> dict[int, float]:
         """The best total of what may follow each vertex."""
-        rests = [-np.inf if end is None else end[0] for end in self._ends]
-        for vertex in reversed(range(len(rests))):
-            for edge in (*self._spoken[vertex], *self._silent[vertex]):
-                rests[vertex] = max(rests[vertex], edge.total + rests[edge.target])
+        rests: dict[int, float] = {}
+        for vertex in reversed(self._order):
+            ways = [edge.total + rests[edge.target] for edge in self._spoken[vertex]]
+            ways += [edge.total + rests[edge.target] for edge in self._silent[vertex]]
+            if vertex in self._ends:
+                ways.append(self._ends[vertex][0])
+            rests[vertex] = max(ways)
         return rests
 
     def best(self, nbest: int) -> list[Path]:
@@ -214,9 +213,9 @@ class _Graph:
                 continue
             self._close(item)
             ended = [
-                (total + end[0], _sum(scores, end[1]))
+                (total + self._ends[vertex][0], _sum(scores, self._ends[vertex][1]))
                 for vertex, (total, scores) in item.items()
-                if (end := self._ends[vertex]) is not None
+                if vertex in self._ends
             ]
             if ended:
                 total, scores = max(ended, key=lambda pair: pair[0])
@@ -228,13 +227,13 @@ class _Graph:
 
     def _close(self, beginning: Beginning) -> None:
         """Adds the vertices that are reached without a word."""
-        pending = sorted(beginning)  # a heap
+        pending = sorted(self._places[vertex] for vertex in beginning if self._silent[vertex])  # a heap
         while pending:
-            vertex = heapq.heappop(pending)
+            vertex = self._order[heapq.heappop(pending)]
             total, scores = beginning[vertex]
             for edge in self._silent[vertex]:
                 if edge.target not in beginning:
-                    heapq.heappush(pending, edge.target)
+                    heapq.heappush(pending, self._places[edge.target])
                 _improve(beginning, edge, total, scores)
 
     def _longer(self, beginning: Beginning) -> dict[str, Beginning]:
