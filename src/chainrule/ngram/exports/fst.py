@@ -72,7 +72,7 @@ class _States(NamedTuple):
 
 
 def _states(table: Table) -> _States:
-    sizes = np.diff(table.begin.astype(np.int64))
+    sizes: Int64[ndarray, " inner"] = np.diff(table.begin.astype(np.int64))
     inner = sizes.size
     is_state = (sizes > 0) | (table.log_backoffs != 0)
     is_state[ROOT] = True
