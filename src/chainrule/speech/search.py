@@ -28,7 +28,7 @@ from chainrule.speech.words import CODE_POINTS, NO_WORDS, Hotwords, Words, code_
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtyping import Float64, Int64
+    from jaxtyping import Float64, Int32, Int64
     from numpy import ndarray
 
     from chainrule.speech.alphabet import Alphabet
@@ -60,6 +60,21 @@ class WordModel(Protocol):
 
         is_last: whether the texts end there.
         """
+
+
+class RowModel(Protocol):
+    """A WordModel, as its attribute `rows`, that needs no texts: words are nodes of `known`, states have addresses."""
+
+    def score(
+        self, before: Int64[ndarray, " n"], nodes: Int32[ndarray, " n"]
+    ) -> tuple[Float64[ndarray, " n"], Int64[ndarray, " n"], ndarray]:
+        """The score of words after states, the addresses of the states after them, and what holds these.
+
+        before: addresses of states. nodes: of the words, -1 where no known word begins so.
+        """
+
+    def address_of(self, state: Any) -> int: ...
+    def state_at(self, address: int, owner: Any) -> Any: ...
 
 
 class PartialScorer(Protocol):
@@ -156,8 +171,12 @@ class Search:
         self._words[0, kernels.KNOWN] = 0 if self._known.size > 1 else -1
         self._words[0, kernels.HOT] = 0 if hotwords.words.size > 1 else -1
         self._texts[0, kernels.STATUS] = kernels.SCORED
-        self._raw: dict[int, float] = {0: 0.0}  # the score of a text without its hotwords
+        self._raw = np.zeros(_ROOM)  # the score of each text without its hotwords
         self._states: dict[int, Any] = {}
+        readable = not any("<" in name for name in labels.names)  # no word can be spelled that looks like a marker
+        self._rows: RowModel | None = getattr(model, "rows", None) if readable else None
+        self._addresses = np.zeros(_ROOM, np.int64)  # of the states of texts, where the model has rows
+        self._owners: list[Any] = []  # what holds the states
         self._spelled: dict[int, str] = {0: ""}
         self._scored_words = 1
         order = 0 if model is None else model.order
@@ -209,6 +228,8 @@ class Search:
         elif node not in self._states:
             _, raw, state = cache.get((text, False), (0.0, 0.0, None))
             self._states[node] = self._model.get_start_state() if state is None else state
+            if self._rows is not None:
+                self._addresses[node] = self._rows.address_of(self._states[node])
             self._raw[node] = raw
             self._text_scores[node] = raw + self._hotwords.weight * int(self._texts[node, kernels.HOTWORDS])
         self._texts[node, kernels.STATUS] = kernels.SCORED
@@ -241,8 +262,9 @@ class Search:
         """Makes room for so many more texts, words and spans."""
         texts, words, spans = self._counts[[kernels.TEXTS, kernels.WORDS, kernels.SPANS]].tolist()
         if texts + more > len(self._texts):
-            self._texts, self._text_scores = (
-                _longer_array(own, texts + more) for own in (self._texts, self._text_scores)
+            own_arrays = self._texts, self._text_scores, self._raw, self._addresses
+            self._texts, self._text_scores, self._raw, self._addresses = (
+                _longer_array(own, texts + more) for own in own_arrays
             )
             self._text_slots = np.full(table_size(len(self._texts)), -1, np.int32)
             kernels.rehash(self._texts, texts, self._text_slots)
@@ -288,19 +310,28 @@ class Search:
                 self._score_beginnings()
 
     def _score_texts(self, nodes: Int64[ndarray, " texts"]) -> None:
-        rows = self._texts[nodes].tolist()
-        scores = [self._hotwords.weight * row[kernels.HOTWORDS] for row in rows]
+        rows = self._texts[nodes]
+        scores = self._hotwords.weight * rows[:, kernels.HOTWORDS]
         if self._model is not None:
-            words = self._spell([row[kernels.LAST_WORD] for row in rows])
-            raw, states = self._raw, self._states
-            before = [states[row[kernels.PARENT]] for row in rows]
-            own, after = self._model.score_words(before, words, is_last=False)
-            for i, (node, row, score, state) in enumerate(zip(nodes.tolist(), rows, own, after, strict=True)):
-                raw[node] = total = raw[row[kernels.PARENT]] + score
-                states[node] = state
-                scores[i] = total + scores[i]
+            parents, words = rows[:, kernels.PARENT], rows[:, kernels.LAST_WORD]
+            if self._rows is not None:
+                known = self._words[words, kernels.KNOWN]
+                own, self._addresses[nodes], owner = self._rows.score(self._addresses[parents], known)
+                self._owners.append(owner)
+            else:
+                before = [self._states[parent] for parent in parents.tolist()]
+                own, after = self._model.score_words(before, self._spell(words.tolist()), is_last=False)
+                self._states.update(zip(nodes.tolist(), after, strict=True))
+            raw = self._raw[nodes] = self._raw[parents] + own
+            scores = raw + scores
         self._text_scores[nodes] = scores
         self._texts[nodes, kernels.STATUS] = kernels.SCORED
+
+    def _state(self, node: int) -> Any:
+        """The language model's state after a text; None if it has none."""
+        if node not in self._states and self._rows is not None and self._addresses[node]:
+            self._states[node] = self._rows.state_at(int(self._addresses[node]), self._owners)
+        return self._states.get(node)
 
     def _score_beginnings(self) -> None:
         """Scores new beginnings of words by the model itself; those of hotwords have their scores."""
@@ -366,7 +397,7 @@ class Search:
         beams, texts = self.beams(), self._beams[: self._counts[kernels.BEAMS], kernels.TEXT].tolist()
         nodes = {beam.text: node for beam, node in zip(beams, texts, strict=True)}
         for text, node in nodes.items():
-            cache[text, False] = float(self._text_scores[node]), self._raw.get(node, 0.0), self._states.get(node)
+            cache[text, False] = float(self._text_scores[node]), float(self._raw[node]), self._state(node)
         if force_next_word or is_end:
             beams = merge_beams(_ended(beam) for beam in beams)
             self._score_last(beams, nodes, cache, is_end=is_end)
@@ -386,10 +417,10 @@ class Search:
             )
             return
         words = [beam.next_word if beam.next_word or self._limits.copies else None for beam in fresh]
-        before = [self._states[nodes[beam.text]] for beam in fresh]
+        before = [self._state(nodes[beam.text]) for beam in fresh]
         scores, states = self._model.score_words(before, words, is_last=is_end)
         for beam, bonus, score, state in zip(fresh, bonuses, scores, states, strict=True):
-            raw = self._raw[nodes[beam.text]] + score
+            raw = float(self._raw[nodes[beam.text]]) + score
             cache[beam.whole_text, is_end] = raw + bonus, raw, state
 
     def _scored(self, beam: Beam, cache: Cache, *, is_end: bool) -> LMBeam:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import re
 from abc import ABC, abstractmethod
@@ -14,14 +15,19 @@ from chainrule.errors import SettingError
 from chainrule.speech.config import AVERAGE_WORD, DEFAULTS
 from chainrule.speech.language_model import AbstractLMState, ShallowFusion
 from chainrule.speech.words import Hotwords, Words
+from chainrule.text.tokenization.vocabulary import MARKER_TOKENS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
+
+    from jaxtyping import Float64, Int32, Int64
+    from numpy import ndarray
 
     from chainrule.protocol import LanguageModel
     from chainrule.text.tokenization.tokenizer import Tokenizer
 
 ATTRS, UNIGRAMS = "attrs.json", "unigrams.txt"
+LOG_BASE_CHANGE_FACTOR = 1.0 / float(np.log10(np.e))
 
 
 class OpenModel(Protocol):
@@ -42,6 +48,48 @@ class KenlmState(AbstractLMState):
     def __init__(self, state: Any, address: int = 0, owner: Any = None) -> None:
         """address: where the state is, in memory that the owner keeps; the state is then made of it by need."""
         self.state, self.address, self.owner = state, address, owner
+
+
+class KenlmRows:
+    """An n-gram model of ours as the search asks for it without texts: words are nodes of the known ones, states rows.
+
+    Only where all words of the model are known, so that every other word is unknown to it as well.
+    """
+
+    def __init__(self, owner: WeightedLanguageModel, model: Any, known: Words) -> None:
+        """owner: has the weights. model: a `Model` of `chainrule.kenlm`."""
+        self._owner, self._model = owner, model
+        ids = np.concatenate([[0], model.ids_of(known.words)])  # 0: an unknown word
+        self._ids = np.concatenate([ids[known.ends], [0]])  # by node, also for -1, no node at all
+
+    @classmethod
+    def of(cls, owner: WeightedLanguageModel, model: Any, known: Words) -> KenlmRows | None:
+        """None if the model has words that are not among the known ones."""
+        others = sum(marker not in known.words for marker in MARKER_TOKENS) if known.size > 1 else 0
+        return cls(owner, model, known) if model.vocabulary_size == len(known.words) + others else None
+
+    def score(
+        self, before: Int64[ndarray, " n"], nodes: Int32[ndarray, " n"]
+    ) -> tuple[Float64[ndarray, " n"], Int64[ndarray, " n"], ndarray]:
+        """The score of words after states; the addresses of the states after them; and the array that holds these.
+
+        before: addresses of states. nodes: of the words among the known ones, -1 for none.
+        """
+        ids, owner = self._ids[nodes], self._owner
+        log10_probs, after = self._model.score_ids(ids, before)
+        log10_probs = log10_probs + np.where(ids == 0, owner.unk_score_offset, 0.0)
+        scores = owner.alpha * log10_probs * LOG_BASE_CHANGE_FACTOR + owner.beta
+        return scores, after.ctypes.data + after.strides[0] * np.arange(len(ids)), after
+
+    @staticmethod
+    def address_of(state: Any) -> int:
+        """Where a state is."""
+        return state.address or ctypes.addressof(state.state if isinstance(state, KenlmState) else state)
+
+    @staticmethod
+    def state_at(address: int, owner: Any) -> KenlmState:
+        """The state at an address, which is valid as long as its owner lives."""
+        return KenlmState(None, address, owner)
 
 
 class MultiLanguageModelState(AbstractLMState):
