@@ -28,7 +28,7 @@ from chainrule.speech.words import CODE_POINTS, NO_WORDS, Hotwords, Words, code_
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtyping import Float64, Int32, Int64
+    from jaxtyping import Float64, Int64
     from numpy import ndarray
 
     from chainrule.speech.alphabet import Alphabet
@@ -63,15 +63,21 @@ class WordModel(Protocol):
 
 
 class RowModel(Protocol):
-    """A WordModel, as its attribute `rows`, that needs no texts: words are nodes of `known`, states have addresses."""
+    """An n-gram model, as the attribute `rows` of a WordModel, that needs no texts: words have ids, states addresses.
 
-    def score(
-        self, before: Int64[ndarray, " n"], nodes: Int32[ndarray, " n"]
-    ) -> tuple[Float64[ndarray, " n"], Int64[ndarray, " n"], ndarray]:
-        """The score of words after states, the addresses of the states after them, and what holds these.
+    word_ids: of the nodes of `known`, and one more for words that are not known; 0 for words without probability of
+    their own. weights: alpha, the nats of a log10, beta, and what is added to the log10 P of an unknown word.
+    """
 
-        before: addresses of states. nodes: of the words, -1 where no known word begins so.
-        """
+    word_ids: Int64[ndarray, " nodes+1"]
+
+    @property
+    def weights(self) -> tuple[float, float, float, float]: ...
+
+    def score_ids(
+        self, ids: Int64[ndarray, " n"], before: Int64[ndarray, " n"]
+    ) -> tuple[Float64[ndarray, " n"], Int64[ndarray, "n state"]]:
+        """log10 P of words after states at these addresses, and the states after them."""
 
     def address_of(self, state: Any) -> int: ...
     def state_at(self, address: int, owner: Any) -> Any: ...
@@ -310,22 +316,30 @@ class Search:
                 self._score_beginnings()
 
     def _score_texts(self, nodes: Int64[ndarray, " texts"]) -> None:
+        if self._rows is not None:
+            self._score_rows(self._rows, nodes)
+            return
         rows = self._texts[nodes]
         scores = self._hotwords.weight * rows[:, kernels.HOTWORDS]
         if self._model is not None:
-            parents, words = rows[:, kernels.PARENT], rows[:, kernels.LAST_WORD]
-            if self._rows is not None:
-                known = self._words[words, kernels.KNOWN]
-                own, self._addresses[nodes], owner = self._rows.score(self._addresses[parents], known)
-                self._owners.append(owner)
-            else:
-                before = [self._states[parent] for parent in parents.tolist()]
-                own, after = self._model.score_words(before, self._spell(words.tolist()), is_last=False)
-                self._states.update(zip(nodes.tolist(), after, strict=True))
-            raw = self._raw[nodes] = self._raw[parents] + own
-            scores = raw + scores
+            parents = rows[:, kernels.PARENT]
+            before = [self._states[parent] for parent in parents.tolist()]
+            words = self._spell(rows[:, kernels.LAST_WORD].tolist())
+            own, after = self._model.score_words(before, words, is_last=False)
+            self._states.update(zip(nodes.tolist(), after, strict=True))
+            self._raw[nodes] = self._raw[parents] + own
+            scores += self._raw[nodes]
         self._text_scores[nodes] = scores
         self._texts[nodes, kernels.STATUS] = kernels.SCORED
+
+    def _score_rows(self, model: RowModel, nodes: Int64[ndarray, " texts"]) -> None:
+        ids, before = np.empty(len(nodes), np.int64), np.empty(len(nodes), np.int64)
+        kernels.ask(nodes, self._texts, self._words, model.word_ids, self._addresses, ids, before)
+        log10_probs, after = model.score_ids(ids, before)
+        self._owners.append(after)
+        place = after.ctypes.data, after.strides[0]
+        results = self._texts, self._raw, self._addresses, self._text_scores
+        kernels.enter(nodes, ids, log10_probs, *place, *model.weights, float(self._hotwords.weight), *results)
 
     def _state(self, node: int) -> Any:
         """The language model's state after a text; None if it has none."""

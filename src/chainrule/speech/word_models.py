@@ -20,9 +20,6 @@ from chainrule.text.tokenization.vocabulary import MARKER_TOKENS
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from jaxtyping import Float64, Int32, Int64
-    from numpy import ndarray
-
     from chainrule.protocol import LanguageModel
     from chainrule.text.tokenization.tokenizer import Tokenizer
 
@@ -58,28 +55,22 @@ class KenlmRows:
 
     def __init__(self, owner: WeightedLanguageModel, model: Any, known: Words) -> None:
         """owner: has the weights. model: a `Model` of `chainrule.kenlm`."""
-        self._owner, self._model = owner, model
+        self._owner = owner
+        self.score_ids = model.score_ids
         ids = np.concatenate([[0], model.ids_of(known.words)])  # 0: an unknown word
-        self._ids = np.concatenate([ids[known.ends], [0]])  # by node, also for -1, no node at all
+        self.word_ids = np.concatenate([ids[known.ends], [0]])
+
+    @property
+    def weights(self) -> tuple[float, float, float, float]:
+        """alpha, the nats of a log10, beta, and what is added to the log10 of an unknown word."""
+        owner = self._owner
+        return float(owner.alpha), LOG_BASE_CHANGE_FACTOR, float(owner.beta), float(owner.unk_score_offset)
 
     @classmethod
     def of(cls, owner: WeightedLanguageModel, model: Any, known: Words) -> KenlmRows | None:
         """None if the model has words that are not among the known ones."""
         others = sum(marker not in known.words for marker in MARKER_TOKENS) if known.size > 1 else 0
         return cls(owner, model, known) if model.vocabulary_size == len(known.words) + others else None
-
-    def score(
-        self, before: Int64[ndarray, " n"], nodes: Int32[ndarray, " n"]
-    ) -> tuple[Float64[ndarray, " n"], Int64[ndarray, " n"], ndarray]:
-        """The score of words after states; the addresses of the states after them; and the array that holds these.
-
-        before: addresses of states. nodes: of the words among the known ones, -1 for none.
-        """
-        ids, owner = self._ids[nodes], self._owner
-        log10_probs, after = self._model.score_ids(ids, before)
-        log10_probs = log10_probs + np.where(ids == 0, owner.unk_score_offset, 0.0)
-        scores = owner.alpha * log10_probs * LOG_BASE_CHANGE_FACTOR + owner.beta
-        return scores, after.ctypes.data + after.strides[0] * np.arange(len(ids)), after
 
     @staticmethod
     def address_of(state: Any) -> int:
