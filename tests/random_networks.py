@@ -109,7 +109,7 @@ DOCUMENT_NETWORKS: dict[str, NetworkConfig] = {
         rotary_trained_context=4,
         rotary_whole_pairs=False,
     ),
-    "Transformer, wider heads that see all, shared keys, vectors for blocks": small(
+    "Transformer, wider heads that see all, shared keys, vectors for blocks, experts beside": small(
         llama(),
         memory="document",
         layers=4,
@@ -123,6 +123,8 @@ DOCUMENT_NETWORKS: dict[str, NetworkConfig] = {
         shared_key_layers=2,
         wide_shared_blocks=True,
         layer_input_width=3,
+        experts=3,
+        expert_width=5,
         block_scales=True,
         rotary_turning=1,
         window_rotary_base=50.0,
@@ -173,10 +175,10 @@ STREAM_NETWORKS: dict[str, NetworkConfig] = {
     "Transformer, relative positions, grouped": small(MODERN, positions="relative", key_value_heads=2, context=7),
     "Transformer, learned positions in a window": small(gpt2(), window=2, output="adaptive", tied=False),
     "Transformer, experts": small(MODERN, experts=3, chosen_experts=2),
-    "Mamba, and the gated delta rule": small(
+    "Mamba, the gated delta rule, and RWKV": small(
         llama(),
-        mixers=("mamba", "delta", "mamba2"),
-        layers=3,
+        mixers=("mamba", "delta", "mamba2", "rwkv", "rwkv_channels"),
+        layers=5,
         has_feed_forward=False,
         recurrence_width=12,
         recurrence_heads=2,

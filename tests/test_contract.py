@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from contract_models import MODELS, STREAMS
 from oracles import BEGIN, END, UNKNOWN
+from samples import sampled
 
 from chainrule.decoding.beam import search
 from chainrule.decoding.config import GREEDY, BeamConfig, SamplingConfig
@@ -25,9 +26,11 @@ if TYPE_CHECKING:
     from chainrule.protocol import LanguageModel
 
 CLOSE = 1e-4
+VARIANTS = [name for name in MODELS if ", " in name]
+QUICK = [*(MODELS.keys() - VARIANTS), *VARIANTS[::3]]
 
 
-@pytest.fixture(scope="session", params=MODELS)
+@pytest.fixture(scope="session", params=sampled(MODELS, QUICK))
 def name(request: pytest.FixtureRequest) -> str:
     return request.param
 

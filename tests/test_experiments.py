@@ -287,6 +287,7 @@ def test_letters_are_right_at_their_positions() -> None:
     assert all(len(source.split()) == 3 for source in draw_sources(np.random.default_rng(1), [3, 3]))
 
 
+@pytest.mark.thorough
 def test_attention_is_better_than_one_vector() -> None:
     findings = bottleneck(lengths=(5,), trained_to=5, sources=800, tested=40, steps=130)
     vector, attended = (line.y for line in findings.lines)
@@ -294,6 +295,7 @@ def test_attention_is_better_than_one_vector() -> None:
     assert findings.finding.startswith("At length 5, ")
 
 
+@pytest.mark.thorough
 def test_kinds_of_attention_are_ranked() -> None:
     compared = {name: ATTENTIONS[name] for name in ("none", "dot")}
     findings = attention(compared=compared, trained_to=5, sources=800, tested=40, steps=150)
@@ -335,6 +337,7 @@ def test_reflexives_stand_for_a_person_who_is_not_the_last_one_named() -> None:
         assert 0.4 < np.mean(first) < 0.6
 
 
+@pytest.mark.thorough
 def test_heads_learn_to_look_at_what_agrees_and_are_missed() -> None:
     """With even weights, the subject would get less than a quarter; by recency, all reflexives would be wrong."""
     findings = heads(sentences=1500, tested=40, steps=250)
@@ -403,6 +406,7 @@ def test_a_window_knows_a_word_only_where_it_was_trained() -> None:
     )
 
 
+@pytest.mark.thorough
 def test_values_of_nested_expressions_are_lost_with_depth() -> None:
     compared = {"LSTM": RecurrentConfig(layers=1, width=48, context=64, memory="document")}
     findings = nesting(compared=compared, depths=(1, 2, 5), trained_to=2, documents=2000, tested=150, steps=150)
@@ -424,6 +428,7 @@ def test_expressions_have_their_depth_and_value() -> None:
             assert nesting_depth == depth
 
 
+@pytest.mark.thorough
 def test_texts_without_labels_are_worth_more_than_a_few_with() -> None:
     findings = pretraining(labels=(30,), unlabelled=4000, words=30, tested=200, steps=400)
     [fresh], [pretrained] = (line.y for line in findings.lines)
@@ -436,6 +441,7 @@ def test_texts_without_labels_are_worth_more_than_a_few_with() -> None:
             assert is_good == (label == "good")
 
 
+@pytest.mark.thorough
 def test_a_transformer_learns_more_from_a_token() -> None:
     """Half of each line repeats the other half, which attention finds in few steps."""
     rng = np.random.default_rng(1)
@@ -464,6 +470,7 @@ def test_throughput_measures_reading_and_writing() -> None:
     assert "8 steps one after the other" in findings.finding
 
 
+@pytest.mark.thorough
 def test_forcing_ends_alike_where_a_wrong_guess_does_little_harm() -> None:
     findings = forcing(compared=("teacher", "student"), trained_to=3, sources=500, tested=40, steps=(1, 200))
     teacher, student = (line.y for line in findings.lines)
@@ -480,6 +487,7 @@ def test_documents_of_the_extrapolation_repeat_themselves() -> None:
     np.testing.assert_array_equal(document[4:], document[:-4])
 
 
+@pytest.mark.thorough
 def test_a_position_that_was_rarely_trained_is_known_only_by_its_distances() -> None:
     findings = extrapolation(kinds=("learned", "relative"), documents=1500, tested=40, steps=150, group=16)
     assert [line.label for line in findings.lines] == ["learned", "relative"]

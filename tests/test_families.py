@@ -27,8 +27,8 @@ SMALL = {name: (config(width=8, context=4), silent, ONE_STEP) for name, config i
 SMALL["tree"] = (TreeConfig(width=8, brackets=(7, 8)), silent, ONE_STEP)
 TREES = np.tile(np.array([7, 3, 4, 7, 5, 6, 8, 8, END], np.int32), 4)
 
-# Made of other models, or of pairs, labels or pictures.
-UNTRAINED = ("mixture", "conditional", "caption", "classifier", "text-encoder")
+# Made of other models, or of pairs, labels, pictures or sounds.
+UNTRAINED = ("mixture", "conditional", "caption", "speech", "classifier", "text-encoder")
 
 
 @pytest.mark.parametrize("name", [name for name in FAMILIES if name not in UNTRAINED])

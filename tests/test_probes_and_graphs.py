@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from chainrule.experiments.structure import draw_copies, draw_sentence, fit_probe, graphs, probes
 from chainrule.neural.config import RecurrentConfig, TransformerConfig
 
 
+@pytest.mark.thorough
 def test_higher_layers_know_what_lower_ones_do_not() -> None:
     small = TransformerConfig(layers=3, heads=2, width=48, context=64, memory="document", dropout=0.0)
     findings = probes(config=small, sentences=3000, asked=300, steps=220)
@@ -53,6 +55,7 @@ def test_a_probe_finds_what_is_linear_and_nothing_else() -> None:
     assert (fit_probe(vectors[:400], drawn[:400])(vectors[400:]) == drawn[400:]).mean() < 0.62
 
 
+@pytest.mark.thorough
 def test_attention_finds_the_graph_and_a_chain_does_not() -> None:
     findings = graphs(
         documents=(2000,),

@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import nbformat
+import pytest
 from nbclient import NotebookClient
 
 TOUR = Path(__file__).parents[1] / "docs" / "tour.ipynb"
 
 
+@pytest.mark.thorough
 def test_the_tour_runs_and_shows_its_results() -> None:
     notebook = nbformat.read(TOUR, as_version=4)
     NotebookClient(notebook, timeout=300, kernel_name="python3").execute()  # raises where a cell does

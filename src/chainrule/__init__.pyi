@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from chainrule.api.seq2seq.caption_model import CaptionModel as CaptionModel
     from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel as Seq2SeqModel
     from chainrule.api.seq2seq.seq2seq_model import load_pairs as load_pairs
+    from chainrule.api.showing.alignment import SoundAlignment as SoundAlignment
     from chainrule.api.showing.attend import AttentionMaps as AttentionMaps
     from chainrule.api.showing.attend import PictureAttention as PictureAttention
     from chainrule.api.showing.attend import attend as attend
@@ -48,6 +49,9 @@ if TYPE_CHECKING:
     from chainrule.api.speech.ctc import Heard as Heard
     from chainrule.api.speech.ctc import HeardWord as HeardWord
     from chainrule.api.speech.ctc import decode_ctc as decode_ctc
+    from chainrule.api.speech.measurement import SpeechMeasurement as SpeechMeasurement
+    from chainrule.api.speech.speech_model import AlignedText as AlignedText
+    from chainrule.api.speech.speech_model import SpeechModel as SpeechModel
     from chainrule.api.texts.correct import TunedCorrection as TunedCorrection
     from chainrule.api.texts.correct import correct as correct
     from chainrule.api.texts.correct import corrector as corrector
@@ -86,6 +90,7 @@ if TYPE_CHECKING:
     from chainrule.api.training.counts import train_counts as train_counts
     from chainrule.api.training.lmplz import lmplz as lmplz
     from chainrule.api.training.seq2seq import train_pairs as train_pairs
+    from chainrule.api.training.speech import train_speech as train_speech
     from chainrule.api.training.train import adapt as adapt
     from chainrule.api.training.train import train as train
     from chainrule.api.vectors.cooccurrences import CooccurrenceMatrix as CooccurrenceMatrix
@@ -154,6 +159,7 @@ if TYPE_CHECKING:
     from chainrule.neural.config.language_models import TreeConfig as TreeConfig
     from chainrule.neural.config.seq2seq import CaptionConfig as CaptionConfig
     from chainrule.neural.config.seq2seq import Seq2SeqConfig as Seq2SeqConfig
+    from chainrule.neural.config.speech import SpeechConfig as SpeechConfig
     from chainrule.ngram.config import NGramConfig as NGramConfig
     from chainrule.ngram.exports.config import WordListConfig as WordListConfig
     from chainrule.pictures.boxes import BoxLabels as BoxLabels
@@ -172,6 +178,10 @@ if TYPE_CHECKING:
     from chainrule.serving.processes import serve as serve
     from chainrule.serving.shards import ShardClient as ShardClient
     from chainrule.serving.shards import serve_shards as serve_shards
+    from chainrule.sounds.sound import Sound as Sound
+    from chainrule.sounds.sound import read_sound as read_sound
+    from chainrule.sounds.transcripts import Transcript as Transcript
+    from chainrule.sounds.transcripts import read_transcripts as read_transcripts
     from chainrule.structures.graph import Edge as Edge
     from chainrule.structures.graph import Graph as Graph
     from chainrule.structures.graph import LabelledGraph as LabelledGraph

@@ -90,7 +90,7 @@ def test_load_checks_the_kind_that_is_named(ngram: chainrule.CausalModel, tmp_pa
         chainrule.load(tmp_path / "lm", chainrule.ClassifierModel)
     with pytest.raises(chainrule.SettingError, match="expected a class of models"):
         chainrule.load(tmp_path / "lm", int)
-    assert len(get_overloads(load)) == 4
+    assert len(get_overloads(load)) == 5
 
 
 def test_compacting_keeps_the_kind() -> None:

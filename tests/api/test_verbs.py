@@ -54,7 +54,9 @@ def printed(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
 def test_the_table_has_every_verb() -> None:
     verbs = {name for name in app if not name.startswith("-")}
     assert len(verbs) > 25
-    assert TABLE.keys() == verbs | {"train caption", "train channel", "train classifier", "train seq2seq"}
+    assert TABLE.keys() == verbs | {
+        *("train caption", "train channel", "train classifier", "train seq2seq", "train speech"),
+    }
     assert {name for name in train if not name.startswith("-")} > {"seq2seq"}  # the others are `train`, by settings
 
 
@@ -75,6 +77,7 @@ TRAINED = {  # by the verb of `train`: its function, and the class of settings t
     "seq2seq": ("train_pairs", "Seq2SeqConfig"),
     "caption": ("train_captions", "CaptionConfig"),
     "paragraph": ("train_captions", "CaptionConfig"),
+    "speech": ("train_speech", "SpeechConfig"),
     "classifier": ("train_classifier", None),  # a configuration, or its name
     "channel": ("train_channel", None),
     "vectors": ("train_vectors", "VectorsConfig"),

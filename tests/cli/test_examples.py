@@ -17,6 +17,7 @@ from PIL import Image
 
 from chainrule.cli.main import app
 from chainrule.cli.verbs import FAMILIES, VERBS
+from chainrule.sounds.sound import encode_wav
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,6 +74,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "talk.jinja").write_text("{% for message in messages %}{{ message.content }} {% endfor %}")
     (tmp_path / "vocab.json").write_text('["<pad>", "|", "a", "b"]')
     np.savez(tmp_path / "logits.npz", first=np.eye(4)[[2, 3, 1, 2]])
+    said = np.random.default_rng(0).normal(0, 3000, 16_000).astype(np.int16)
+    for name in ("hello.wav", "spoken/1.wav"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(encode_wav(said, 16_000))
+    (tmp_path / "spoken" / "train.tsv").write_text("1.wav\tthe dog\n" * 40)
     (tmp_path / "reviews.tsv").write_text("text\tlabel\na good film\t1\nno fun\t0\n")
     names = sorted({word for sentence in SENTENCES for word in sentence.split()})
     keys = [(names[place * (3 + story) % len(names)], story, place) for story in range(3) for place in range(40)]

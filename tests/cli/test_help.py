@@ -88,7 +88,18 @@ def test_the_command_alone_lists_every_verb_with_a_line(arguments: list[str], ch
 def test_the_verb_train_alone_lists_every_family(chainrule) -> None:
     result = chainrule("train")
     assert (result.status, result.err) == (0, "")
-    others = {"ngram", "seq2seq", "caption", "paragraph", "vectors", "classifier", "channel", "uniform", "tree"}
+    others = {
+        "ngram",
+        "seq2seq",
+        "caption",
+        "paragraph",
+        "vectors",
+        "classifier",
+        "channel",
+        "uniform",
+        "tree",
+        "speech",
+    }
     families = ({*others, *NETWORKS, *BIDIRECTIONAL} - {"two-sided"}) | {"bidirectional"}  # the first, in files
     listed = re.findall(r"^│ ([a-z0-9-]+) +\S", result.out, re.M)
     assert listed == list(cli_verbs.FAMILIES)  # the commonest first

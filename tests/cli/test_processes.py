@@ -75,6 +75,7 @@ def test_debug_shows_the_traceback_in_full(process) -> None:
     assert b"ModelFormatError: missing-model: " in err
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(os.name == "nt", reason="needs pipes that break")
 def test_a_reader_who_has_had_enough_is_no_error(process, model: Path, corpus: Path, tmp_path: Path) -> None:
     (tmp_path / "long.txt").write_bytes(corpus.read_bytes() * 20)

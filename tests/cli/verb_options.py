@@ -9,6 +9,7 @@ from chainrule.neural.config import BIDIRECTIONAL, NETWORKS
 from chainrule.neural.config.classifiers import LABELLING
 from chainrule.neural.config.language_models import TreeConfig
 from chainrule.neural.config.seq2seq import CaptionConfig, Seq2SeqConfig
+from chainrule.neural.config.speech import SpeechConfig
 from chainrule.neural.config.vision import ResNetLabelling, ViTLabelling
 from chainrule.training.config import ClassifierTrainingConfig, FineTuningConfig, TrainingConfig
 from chainrule.vectors.config import VectorsConfig
@@ -86,6 +87,9 @@ VERBS = {
         for each in fields(config)
         if not is_rare(each) and each.name not in ("flip", "shift")
     },
+    "train speech": {"TRANSCRIPTS", "--valid", "--output", "--resume", "--strict", "--overwrite", "--json"}
+    | TRAINING
+    | {flag(each.name) for each in fields(SpeechConfig) if not is_rare(each)},
     "train classifier": {"DATA", "--output", "--network", "--unit", "--test", "--strict", "--resume"}
     | {"--field", "--label-field", "--encoding"}
     | {"--vectors", "--fixed-vectors", "--overwrite", "--json"}
@@ -101,7 +105,7 @@ VERBS = {
     "evaluate": {"MODEL", "TEXTS", "--minimal-pairs", "--pseudo", "--strict", "--tokenizer", "--markers", "--ends"}
     | {"--source", "--target", "--pairs", "--pictures", "--vectors", "--beam", "--max-tokens"}
     | {"--similarity", "--analogies", "--restrict", "--rule", "--unknown", "--json", "--label-field"}
-    | {"--suite", "--word-ends"}
+    | {"--suite", "--word-ends", "--lm", "--alpha", "--beta"}
     | READING,
     "score": {"MODEL", "TEXT", "--tokens", "--words", "--characters", "--bytes", "--tokenizer", "--markers", "--json"}
     | {"--running", "--output", "--nats", "--ends", "--word-ends", "--overwrite"}
@@ -120,6 +124,9 @@ VERBS = {
     "ctc": {"LOGITS", "MODEL", "--labels", "--words", "--hotwords", "--nbest-out", "--nbest", "--times", "--frame"}
     | {"--alpha", "--beta", "--beam", "--beam-prune-logp", "--token-min-logp", "--unk-score-offset", "--hotword-weight"}
     | {"--tokenizer", "--overwrite", "--json"},
+    "transcribe": {"MODEL", "SOUNDS", "--lm", "--greedy", "--words", "--hotwords", "--nbest-out", "--nbest", "--times"}
+    | {"--alpha", "--beta", "--beam", "--beam-prune-logp", "--token-min-logp", "--unk-score-offset", "--hotword-weight"}
+    | {"--overwrite", "--json"},
     "rank": {
         "MODEL",
         "--queries",
@@ -303,7 +310,7 @@ VERBS = {
     | {"--inflections", "--pairs"}
     | READING,
     "convert": {"SOURCE", "TARGET", "--tokenizer", "--normalise", "--compact", "--to", "--allow-pickle", "--overwrite"}
-    | {"--shards", "--locale", "--words", "--bigrams", "--shortcuts"},
+    | {"--shards", "--bits", "--locale", "--words", "--bigrams", "--shortcuts"},
     "mix": {"MODELS", "--output", "--tune", "--weights", "--kind", "--buckets", "--cache", "--cache-order", "--static"}
     | {"--adaptive", "--exchange", "--tokenizer", "--markers", "--overwrite", "--json"}
     | READING,

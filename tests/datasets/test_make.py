@@ -19,7 +19,7 @@ from chainrule.errors import OutputError, SettingError
 if TYPE_CHECKING:
     from pathlib import Path
 
-BY_RULE = [name for name in DATASETS if name not in ("text", "pictures", "captions")]
+BY_RULE = [name for name in DATASETS if name not in ("text", "pictures", "captions", "speech")]
 
 
 def lines_of(name: str, file: str, examples: int = 200) -> list[str]:

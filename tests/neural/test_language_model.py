@@ -7,19 +7,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from random_networks import DOCUMENT_NETWORKS, MODERN, STREAM_NETWORKS, random_model, small
+from samples import sampled
 
 from chainrule.neural import scoring as scoring_batches
 from chainrule.neural.config import RecurrentConfig
 from chainrule.neural.scoring import pieces_of, stride, window_start
 
 NETWORKS = {**DOCUMENT_NETWORKS, **STREAM_NETWORKS}
+SAMPLE = sampled(NETWORKS, list(NETWORKS)[::4])
 
 
 def text(length: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).integers(2, 29, length).astype(np.int32)
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", SAMPLE)
 def test_a_long_stream_equals_its_steps(name: str) -> None:
     model = random_model(NETWORKS[name])
     stream = text(150)
@@ -34,7 +36,7 @@ def test_a_long_stream_equals_its_steps(name: str) -> None:
     )
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", SAMPLE)
 def test_rows_of_unequal_lengths_go_on_for_long(name: str) -> None:
     """Rows fill, are read again, and grow over their room at different times; some branch on the way."""
     model = random_model(NETWORKS[name])
@@ -75,7 +77,7 @@ def test_windows_are_those_that_stepping_goes_through(inputs: int, context: int)
     assert begin % stride(context) == 0
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", SAMPLE)
 @given(st.lists(st.integers(0, 60), max_size=5))
 def test_pieces_score_each_input_once_with_enough_before_it(name: str, lengths: list[int]) -> None:
     network = random_model(NETWORKS[name]).network

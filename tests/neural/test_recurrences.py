@@ -12,6 +12,8 @@ from chainrule.neural.layers.recurrences import recurrence
 
 KINDS: dict[str, dict[str, Any]] = {
     "mamba": {"mixers": ("mamba",), "step_rank": 2},
+    "rwkv": {"mixers": ("rwkv",)},
+    "rwkv_channels": {"mixers": ("rwkv_channels",)},
     "mamba2": {"mixers": ("mamba2",), "recurrence_heads": 4, "recurrence_key_heads": 2},
     "delta": {"mixers": ("delta",), "recurrence_heads": 4, "recurrence_key_heads": 2},
 }

@@ -133,6 +133,7 @@ def test_a_model_of_little_memory_has_the_same_bytes(setting: Setting, small_par
     assert not list(folder.iterdir())
 
 
+@pytest.mark.thorough
 def test_a_count_file_of_little_memory_has_the_same_bytes(small_parts, folder) -> None:
     plans: list[DiskPlan] = []
     chainrule.count_text(LINES, folder / "whole", order=4)

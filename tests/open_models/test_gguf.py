@@ -6,7 +6,7 @@ import json
 import struct
 import time
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import gguf
 import numpy as np
@@ -20,11 +20,9 @@ from tokenizers import Tokenizer
 import chainrule
 from chainrule import ModelFormatError
 from chainrule.base.bfloat16 import widen
+from chainrule.open_models.gguf.tokenizer import definition_of_gguf
 from chainrule.open_models.vocabulary import TokenIdMap
 from chainrule.storage.gguf import BLOCK_TYPES, dequantise, open_gguf
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.parametrize("number", BLOCK_TYPES)
@@ -32,7 +30,7 @@ def test_every_type_of_block_is_what_the_package_gguf_has(number: int) -> None:
     kind = BLOCK_TYPES[number]
     random = np.random.default_rng(number)
     blocks = random.integers(0, 256, (40, kind.bytes), dtype=np.uint8)
-    if kind.decode is None:
+    if not kind.is_quantised:
         blocks = random.normal(size=40).astype("<f4").view(np.uint8).reshape(40, 4)[:, 4 - kind.bytes :].copy()
         if kind.name == "F16":
             blocks = random.normal(size=40).astype("<f2").view(np.uint8).reshape(40, 2)
@@ -61,6 +59,7 @@ IN_GGUF = [
     *("smollm3", "phi", "phi3", "phi3, longrope", "olmo", "olmo2", "olmo3", "exaone4", "granite", "starcoder2"),
     *("stablelm", "stablelm, parallel", "cohere", "cohere2", "glm4", "ernie4_5", "mixtral", "qwen3_moe"),
     *("lfm2, unadjusted", "mamba", "mamba2", "qwen3_5", "gpt_oss", "gpt_oss, without attention's biases"),
+    *("gemma4", "gemma4, wide", "gemma4, experts", "gemma4, keys as values, without vectors for blocks"),
     *("gpt2", "gpt_neox", "gpt_neox, one after the other", "bloom"),
     *("falcon", "falcon, new"),
 ]
@@ -176,6 +175,28 @@ CUTS = {  # by hand, from the pattern of each rule
         "1",
         ";",
     ],
+    "default": [
+        "It",
+        "'",
+        "s",
+        " ",
+        "123",
+        "45",
+        " o",
+        "'",
+        "clock",
+        ",",
+        " naïve",
+        " CAFÉS",
+        "!",
+        "\n\n ",
+        " x",
+        "=",
+        "y",
+        "+",
+        "1",
+        ";",
+    ],
     "tekken": [
         "It",
         "'s",
@@ -199,6 +220,20 @@ CUTS = {  # by hand, from the pattern of each rule
         ";",
     ],
 }
+
+
+def test_pieces_of_gemma_4_are_merged_in_order_and_never_over_line_ends() -> None:
+    """By hand: a space is ▁; the first merge goes before the second; a character without a piece becomes bytes."""
+    pieces = ["<pad>", "<eos>", "<bos>", "<unk>", "▁", "a", "b", "▁a", "ab", "\n", "\n\n", "a\n"]
+    pieces += [f"<0x{byte:02X}>" for byte in range(256)]
+    named = {"model": "gemma4", "tokens": pieces, "merges": ["▁ a", "a b", "\n \n", "a \n"], "unknown_token_id": 3}
+    metadata = {f"tokenizer.ggml.{name}": value for name, value in named.items()}
+    metadata["tokenizer.ggml.token_type"] = [3, 3, 3, 2, *[1] * 8, *[6] * 256]
+    tokenizer = Tokenizer.from_str(definition_of_gguf(Path("gemma.gguf"), metadata).decode())
+    text = "a ab ab\n\nb é\nab"
+    expected = ["a", "▁a", "b", "▁a", "b", "\n\n", "b", "▁", "<0xC3>", "<0xA9>", "\n", "ab"]
+    assert tokenizer.encode(text).tokens == expected
+    assert tokenizer.decode(tokenizer.encode(text).ids) == text
 
 
 @pytest.mark.parametrize("rule", CUTS)

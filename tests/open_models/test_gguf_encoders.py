@@ -9,8 +9,18 @@ import gguf
 import numpy as np
 import pytest
 import torch
+from safetensors.numpy import load_file
 from tiny_models import TEXTS, masked_byte_level, shaken, unigrams, word_pieces
-from transformers import BertConfig, BertModel, RobertaConfig, RobertaModel, XLMRobertaConfig, XLMRobertaModel
+from transformers import (
+    BertConfig,
+    BertModel,
+    ModernBertConfig,
+    ModernBertModel,
+    RobertaConfig,
+    RobertaModel,
+    XLMRobertaConfig,
+    XLMRobertaModel,
+)
 
 import chainrule
 from chainrule import ModelFormatError
@@ -57,6 +67,12 @@ def build(kind: str) -> tuple[Any, Tokenizer]:
     if kind == "roberta":
         config = RobertaConfig(**_SIZE, vocab_size=285, pad_token_id=1, type_vocab_size=1)
         return shaken(lambda: RobertaModel(config)), masked_byte_level()
+    if kind.startswith("modern"):
+        size = {**_SIZE, "num_hidden_layers": 4, "local_attention": 4, "vocab_size": 285, "pad_token_id": 1}
+        act = "silu" if "silu" in kind else "gelu"
+        tokens = {"cls_token_id": 0, "sep_token_id": 2, "bos_token_id": 0, "eos_token_id": 2}
+        config = ModernBertConfig(**size, **tokens, hidden_activation=act, attn_implementation="eager")
+        return shaken(lambda: ModernBertModel(config)), masked_byte_level()
     tokenizer = _framed()
     config = XLMRobertaConfig(**_SIZE, vocab_size=tokenizer.get_vocab_size(), pad_token_id=0, type_vocab_size=1)
     return shaken(lambda: XLMRobertaModel(config)), tokenizer
@@ -73,7 +89,7 @@ def _add_tokenizer(writer: gguf.GGUFWriter, kind: str, tokenizer: Tokenizer) -> 
         pieces = [
             piece if piece in special else piece[2:] if piece.startswith("##") else f"\u2581{piece}" for piece in pieces
         ]
-    if kind == "roberta":
+    if kind.startswith(("roberta", "modern")):
         pieces += [f"<unused{number}>" for number in range(len(pieces), 285)]
         types += [5] * (len(pieces) - len(types))
         writer.add_token_merges([" ".join(merge) for merge in described["model"]["merges"]])
@@ -82,8 +98,10 @@ def _add_tokenizer(writer: gguf.GGUFWriter, kind: str, tokenizer: Tokenizer) -> 
         writer.add_add_space_prefix(True)
         writer.add_remove_extra_whitespaces(True)
         types[described["model"]["unk_id"]] = 2
-    writer.add_tokenizer_model({"bert": "bert", "roberta": "gpt2", "xlm-roberta": "t5"}[kind])
-    writer.add_tokenizer_pre({"bert": "jina-v2-en", "roberta": "gpt-2", "xlm-roberta": "default"}[kind])
+    models = {"bert": ("bert", "jina-v2-en"), "roberta": ("gpt2", "gpt-2"), "xlm-roberta": ("t5", "default")}
+    model, pre = models.get(kind, ("gpt2", "modern-bert"))
+    writer.add_tokenizer_model(model)
+    writer.add_tokenizer_pre(pre)
     writer.add_token_list(pieces)
     writer.add_token_types(types)
     before, after = tokenizer.encode("").ids
@@ -95,20 +113,34 @@ def _add_tokenizer(writer: gguf.GGUFWriter, kind: str, tokenizer: Tokenizer) -> 
 
 def write(path: Path, kind: str, model: Any, tokenizer: Tokenizer, **changes: Any) -> Path:
     """A file as llama.cpp's converter writes it: positions without the rows up to that of padding."""
-    offset = 0 if kind == "bert" else 1 + model.config.pad_token_id
-    writer = gguf.GGUFWriter(path, "bert")
-    writer.add_block_count(2)
+    offset = 0 if kind == "bert" or kind.startswith("modern") else 1 + model.config.pad_token_id
+    config, layers = model.config, model.config.num_hidden_layers
+    architecture = gguf.MODEL_ARCH.MODERN_BERT if kind.startswith("modern") else gguf.MODEL_ARCH.BERT
+    writer = gguf.GGUFWriter(path, gguf.MODEL_ARCH_NAMES[architecture])
+    writer.add_block_count(layers)
     writer.add_context_length(66 - offset)
     writer.add_embedding_length(16)
     writer.add_feed_forward_length(24)
     writer.add_head_count(4)
-    writer.add_layer_norm_eps(model.config.layer_norm_eps)
     writer.add_causal_attention(False)
+    if kind.startswith("modern"):
+        writer.add_layer_norm_eps(config.norm_eps)
+        writer.add_sliding_window(config.local_attention)
+        writer.add_sliding_window_pattern(3)
+        full, sliding = (config.rope_parameters[kind] for kind in ("full_attention", "sliding_attention"))
+        writer.add_rope_freq_base(full["rope_theta"])
+        writer.add_rope_freq_base_swa(sliding["rope_theta"])
+        writer.add_rope_scaling_type(gguf.RopeScalingType.NONE)
+        writer.add_vocab_size(config.vocab_size)
+        writer.add_string("modern-bert.hidden_activation", config.hidden_activation)
+    else:
+        writer.add_layer_norm_eps(config.layer_norm_eps)
+        writer.add_token_type_count(config.type_vocab_size)
     if "pooling" in changes:
         writer.add_pooling_type(changes["pooling"])
-    writer.add_token_type_count(model.config.type_vocab_size)
     _add_tokenizer(writer, kind, tokenizer)
-    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.BERT, 2)
+    writer.add_pad_token_id(model.config.pad_token_id)
+    names = gguf.get_tensor_name_map(architecture, layers)
     for name, tensor in model.state_dict().items():
         if name.startswith("pooler") or name.endswith(("position_ids", "token_type_ids")):
             continue
@@ -121,7 +153,7 @@ def write(path: Path, kind: str, model: Any, tokenizer: Tokenizer, **changes: An
     return path
 
 
-@pytest.mark.parametrize("kind", ["bert", "roberta", "xlm-roberta"])
+@pytest.mark.parametrize("kind", ["bert", "roberta", "xlm-roberta", "modernbert", "modernbert, silu"])
 @pytest.mark.parametrize("pooling", [None, gguf.PoolingType.CLS])
 def test_an_encoder_in_gguf_embeds_as_transformers_does(kind: str, pooling: Any, tmp_path: Path) -> None:
     theirs, tokenizer = build(kind)
@@ -134,6 +166,22 @@ def test_an_encoder_in_gguf_embeds_as_transformers_does(kind: str, pooling: Any,
             states = theirs(torch.tensor([tokenizer.encode(text).ids])).last_hidden_state[0]
         expected = (states.mean(0) if pooling is None else states[0]).numpy()
         np.testing.assert_allclose(vector, expected, atol=1e-5 * np.abs(states.numpy()).max(), rtol=0)
+
+
+@pytest.mark.parametrize("kind", ["modernbert", "modernbert, silu"])
+def test_a_modernbert_becomes_the_folder_that_it_was_made_of(kind: str, tmp_path: Path) -> None:
+    theirs, tokenizer = build(kind)
+    chainrule.convert(write(tmp_path / "tiny.gguf", kind, theirs, tokenizer), tmp_path / "hf", to="hugging-face")
+    tensors = load_file(tmp_path / "hf" / "model.safetensors")
+    assert tensors.keys() == theirs.state_dict().keys()
+    for name, tensor in theirs.state_dict().items():
+        np.testing.assert_array_equal(tensors[name], tensor.numpy(), err_msg=name)
+    vectors = [chainrule.load(tmp_path / name).embed(TEXTS) for name in ("hf", "tiny.gguf")]
+    np.testing.assert_array_equal(*vectors)
+    with torch.no_grad():
+        ids = torch.tensor([[0, 9, 8, 7, 6, 5, 4, 2]])
+        again = ModernBertModel.from_pretrained(tmp_path / "hf")(ids).last_hidden_state
+        np.testing.assert_allclose(again, theirs(ids).last_hidden_state, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["bert", "xlm-roberta"])

@@ -10,7 +10,7 @@ from tiny_models import CAUSAL, begun, byte_level, save, shaken
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 import chainrule
-from chainrule.open_models.sentencepiece import definition_of_scored
+from chainrule.open_models.sentencepiece import definition_of_merged, merges_of_scores
 from chainrule.open_models.vocabulary import TokenIdMap
 
 if TYPE_CHECKING:
@@ -43,7 +43,9 @@ def scored() -> Tokenizer:
     pieces = ["<|end|>", "<|begin|>", "<unk>", *(f"<0x{byte:02X}>" for byte in range(256))]
     pieces += ["▁", *"abcehtné.,1", "▁t", "he", "▁the", "▁a", "ca", "▁ca"]
     scores = [-float(number) for number in range(len(pieces))]
-    definition = definition_of_scored(pieces, scores, unknown=2, special=[0, 1, 2], adds_space=True)
+    definition = definition_of_merged(
+        pieces, merges_of_scores(pieces, scores), unknown=2, special=[0, 1, 2], adds_space=True
+    )
     return Tokenizer.from_str(definition.decode())
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import gguf
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _PAIRED = ("llama", "smollm3", "granite", "olmo")
 _KINDS = {"gemma3_text": "gemma3", "phi": "phi2", "cohere": "command-r", "olmo3": "olmo2", "mixtral": "llama"}
 _KINDS |= {"qwen3_moe": "qwen3moe", "gpt_neox": "gptneox", "gpt_oss": "gpt-oss", "qwen3_5_text": "qwen35"}
+_KINDS |= {"gemma4_text": "gemma4"}
 # Fields of a configuration -> the writer's methods, where the file says them.
 _FIELDS = {
     "num_hidden_layers": "add_block_count",
@@ -47,6 +49,8 @@ _FIELDS = {
     "moe_intermediate_size": "add_expert_feed_forward_length",
     "num_experts_per_tok": "add_expert_used_count",
     "num_local_experts": "add_expert_count",
+    "num_experts": "add_expert_count",
+    "top_k_experts": "add_expert_used_count",
     "use_parallel_residual": "add_parallel_residual",
     "layer_types": "add_sliding_window_pattern",
     "layer_norm_epsilon": "add_layer_norm_eps",
@@ -70,7 +74,36 @@ def _add_scored_pieces(writer: gguf.GGUFWriter, pieces: dict[str, int], rows: in
     writer.add_unk_token_id(2)
 
 
+def _add_gemma4(writer: gguf.GGUFWriter, config: Any) -> None:
+    """What Gemma 4's layers have of their own, as llama.cpp's converter writes it."""
+    full, sliding = (config.rope_parameters[kind] for kind in ("full_attention", "sliding_attention"))
+    writer.add_rope_freq_base(full["rope_theta"])
+    writer.add_rope_freq_base_swa(sliding["rope_theta"])
+    own = next(iter(config.per_layer_config.values()))
+    widths = own["head_dim"], config.head_dim
+    for width, ending in zip(widths, ("", "_swa"), strict=True):
+        getattr(writer, f"add_key_length{ending}")(width)
+        getattr(writer, f"add_value_length{ending}")(width)
+    writer.add_rope_dimension_count(widths[0])
+    writer.add_rope_dimension_count_swa(widths[1])
+    writer.add_shared_kv_layers(config.num_kv_shared_layers)
+    writer.add_embedding_length_per_layer_input(config.hidden_size_per_layer_input or 0)
+    types, width, heads = config.layer_types, config.intermediate_size, config.num_key_value_heads
+    borrowing = len(types) - config.num_kv_shared_layers
+    wide = [width * (1 + (layer >= borrowing)) for layer in range(len(types))]
+    writer.add_feed_forward_length(wide if config.use_double_wide_mlp else width)
+    fewer = own.get("num_key_value_heads")
+    grouped = [heads if kind == "sliding_attention" else fewer for kind in types]
+    writer.add_head_count_kv(heads if fewer is None else grouped)
+    turning = int(widths[0] * full["partial_rotary_factor"] / 2)
+    divisors = [1.0] * turning + [1e30] * (widths[0] // 2 - turning)
+    writer.add_tensor("rope_freqs.weight", np.array(divisors, np.float32))
+
+
 def _add_positions(writer: gguf.GGUFWriter, config: Any) -> None:
+    if config.model_type == "gemma4_text":
+        _add_gemma4(writer, config)
+        return
     rope = config.rope_parameters
     if "full_attention" in rope:
         writer.add_rope_freq_base_swa(rope["sliding_attention"]["rope_theta"])
@@ -106,7 +139,8 @@ def _own_names(names: gguf.TensorNameMap, weights: dict[str, np.ndarray]) -> dic
         if rest[:1].isdigit():
             experts.setdefault(f"{stem}.experts.{rest.split('.', 1)[1]}", []).append(array)
         else:
-            renamed[names.get_name(name, (".weight", ".bias"))] = array  # with the same ending, if it has one
+            own = name if name.startswith("blk.") else names.get_name(name, (".weight", ".bias"))
+            renamed[own] = array  # with the same ending, if it has one
     for name, arrays in experts.items():
         renamed[names.get_name(name, (".weight",))] = np.stack(arrays)
     return renamed
@@ -135,7 +169,12 @@ def converted(config: Any, weights: dict[str, np.ndarray]) -> dict[str, np.ndarr
             changed[f"{name}.weight"] = array.swapaxes(1, 2)
         elif name.endswith("mlp.experts.down_proj_bias"):
             changed[name.replace("_bias", ".bias")] = array
-        elif name.endswith("sinks"):
+        elif name.endswith(("sinks", "layer_scalar")):
+            changed[f"{name}.weight"] = array
+        elif name.endswith(("router.scale", "router.per_expert_scale")):
+            kind = "ffn_gate_inp" if name.endswith("router.scale") else "ffn_down_exps"
+            changed[f"blk.{name.split('.')[2]}.{kind}.scale"] = array  # which the package's table lacks
+        elif ".experts." in name and config.model_type == "gemma4_text":
             changed[f"{name}.weight"] = array
         elif "linear_attn." in name:
             changed |= _with_values_in_turn(config, name, array)
@@ -174,6 +213,8 @@ def _with_values_in_turn(config: Any, name: str, array: np.ndarray) -> dict[str,
 def write_gguf(path: Path, model: Any, tokenizer: Tokenizer, **changes: Any) -> Path:
     """A tiny model as llama.cpp's converter writes it, by the names that the package gguf has for its tensors."""
     config = model.config
+    if config.model_type == "gemma4_text":  # which refuses to tell what differs by layer
+        config = SimpleNamespace(**config.to_dict())
     architecture = _KINDS.get(config.model_type, config.model_type)
     writer = gguf.GGUFWriter(path, changes.get("architecture", architecture))
     for field, method in _FIELDS.items():
@@ -184,6 +225,10 @@ def write_gguf(path: Path, model: Any, tokenizer: Tokenizer, **changes: Any) -> 
             windows = getattr(config, "sliding_window", None)
             value = [kind == "sliding_attention" for kind in value] if windows else None
         if config.model_type.startswith("mamba") and field == "layer_norm_epsilon":
+            continue
+        if field == "num_experts" and config.model_type != "gemma4_text":  # which others have as num_local_experts
+            continue
+        if config.model_type == "gemma4_text" and field in ("intermediate_size", "num_key_value_heads"):
             continue
         if config.model_type == "falcon" and field in ("num_key_value_heads", "layer_types"):
             continue
@@ -232,7 +277,9 @@ def write_gguf(path: Path, model: Any, tokenizer: Tokenizer, **changes: Any) -> 
         if of_heads is not None and architecture in _PAIRED:
             heads = getattr(config, of_heads)
             array = array.reshape(heads, 2, -1, *array.shape[1:]).swapaxes(1, 2).reshape(array.shape)
-        is_above_one = architecture.startswith("gemma") or (architecture == "qwen35" and "ssm_norm" not in name)
+        is_above_one = architecture in ("gemma", "gemma2", "gemma3") or (
+            architecture == "qwen35" and "ssm_norm" not in name
+        )
         if is_above_one and name.endswith("norm.weight"):
             array = array + np.float32(1)
         if name.endswith(("conv.weight", "conv1d.weight")):

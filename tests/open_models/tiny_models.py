@@ -135,6 +135,11 @@ def _mamba(**changes: Any) -> Any:
     return AutoModelForCausalLM.from_config(config)
 
 
+def _rwkv(**changes: Any) -> Any:
+    config = AutoConfig.for_model("rwkv", **{"hidden_size": 16, "num_hidden_layers": 3, **_MARKERS, **changes})
+    return AutoModelForCausalLM.from_config(config)
+
+
 def _gemma4(**changes: Any) -> Any:
     """Two periods, of which the last blocks share keys; its numbers for blocks are buffers, which are shaken here."""
     size = {"head_dim": 8, "global_head_dim": 12, "hidden_size_per_layer_input": 6, "vocab_size_per_layer_input": ROWS}
@@ -239,6 +244,15 @@ CAUSAL: dict[str, Callable[[], Any]] = {
         head_dim=4,
         global_head_dim=8,
     ),
+    "gemma4, experts": lambda: _gemma4(
+        enable_moe_block=True,
+        num_experts=5,
+        top_k_experts=2,
+        moe_intermediate_size=12,
+        hidden_size_per_layer_input=0,
+        attention_k_eq_v=True,
+        num_global_key_value_heads=1,
+    ),
     "smollm3": lambda: tiny("smollm3", num_hidden_layers=8, tie_word_embeddings=True),
     "phi": lambda: tiny("phi"),
     "phi3": lambda: tiny("phi3", sliding_window=5, rope_parameters={"rope_theta": 50.0, "partial_rotary_factor": 0.5}),
@@ -278,6 +292,8 @@ CAUSAL: dict[str, Callable[[], Any]] = {
     "mamba, biased": lambda: _mamba(use_bias=True, tie_word_embeddings=False, time_step_rank=2),
     "mamba2": lambda: _mamba(n_groups=2, num_heads=4, head_dim=8, chunk_size=4),
     "mamba2, tied": lambda: _mamba(n_groups=1, num_heads=4, head_dim=8, use_bias=True, tie_word_embeddings=True),
+    "rwkv": lambda: _rwkv(),
+    "rwkv, other widths": lambda: _rwkv(intermediate_size=24, num_hidden_layers=2, tie_word_embeddings=True),
     "qwen3_5": lambda: tiny(
         "qwen3_5_text",
         num_hidden_layers=8,
@@ -346,6 +362,9 @@ MASKED: dict[str, Callable[[], Any]] = {
         "deberta-v2", **_PIECES, **_DISTANCES, legacy=False, type_vocab_size=2, max_relative_positions=12
     ),
     "modernbert": lambda: _masked("modernbert", **_PIECES, num_hidden_layers=4, local_attention=4),
+    "modernbert, silu": lambda: _masked(
+        "modernbert", **_PIECES, hidden_activation="silu", classifier_activation="silu"
+    ),
 }
 
 

@@ -114,6 +114,7 @@ def test_workers_answer_for_all_and_are_replaced(workers: Workers) -> None:
     assert b"Traceback" not in log
 
 
+@pytest.mark.thorough
 def test_workers_end_with_their_parent(workers: Workers) -> None:
     pids = workers.pids
     assert len(pids) == 2

@@ -40,8 +40,14 @@ def data_of(model: chainrule.Model, folder: Path) -> set[str]:
     ("partitions", "config", "tokenizer", "options"),
     [
         (7, NGramConfig(order=5), TokenizerConfig(), {}),
-        (1, NGramConfig(order=3, prune=(0, 1), begins="all"), TokenizerConfig(min_count=2), {"shards": 3}),
-        (2, NGramConfig(order=2, smoothing="absolute"), TokenizerConfig(kind="pieces"), {"tune": "heldout.txt"}),
+        pytest.param(
+            *(1, NGramConfig(order=3, prune=(0, 1), begins="all"), TokenizerConfig(min_count=2), {"shards": 3}),
+            marks=pytest.mark.thorough,
+        ),
+        pytest.param(
+            *(2, NGramConfig(order=2, smoothing="absolute"), TokenizerConfig(kind="pieces"), {"tune": "heldout.txt"}),
+            marks=pytest.mark.thorough,
+        ),
     ],
 )
 def test_a_model_of_spark_is_the_local_model(
@@ -72,6 +78,7 @@ def test_a_model_of_spark_is_the_local_model(
         assert model.record[name] == local.record[name], name
 
 
+@pytest.mark.thorough
 def test_the_rows_of_a_data_frame_and_tasks_that_are_killed(
     session: SparkSession, fixtures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from samples import sampled
 from torch import Tensor, nn
 
 import chainrule
@@ -86,7 +87,7 @@ class LikesRed(nn.Module):
         return torch.where((rows.words == RED).any(2), 9.0, -9.0)[..., None].expand(-1, -1, 2)
 
 
-@pytest.mark.parametrize("weight", [0.0, 4.0])
+@pytest.mark.parametrize("weight", sampled([0.0, 4.0], [4.0]))
 def test_what_is_rewarded_is_written_more_often(weight: float) -> None:
     """Half of the given sentences are red. With the reward's weight w, the gradient of the log-odds of red is
     1/2 - p + w p (1 - p), which is zero at the p below.

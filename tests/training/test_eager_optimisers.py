@@ -35,6 +35,7 @@ print("imported", *sorted(sys.modules.keys() & slow))
 """
 
 
+@pytest.mark.thorough
 def test_training_and_opening_a_network_import_no_compiler() -> None:
     result = subprocess.run([sys.executable, "-c", NETWORKS], capture_output=True, text=True, check=True)
     assert result.stdout == "imported\n"

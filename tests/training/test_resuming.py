@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from samples import sampled
 from training_runs import (
     FINE_TUNING,
     QUICK,
@@ -25,6 +26,7 @@ from training_runs import (
 from chainrule.errors import ModelFormatError, OutputError, SettingError
 from chainrule.neural.config import BilinearConfig, ConvolutionConfig, MaskedConfig
 from chainrule.neural.config.classifiers import LSTMLabelling
+from chainrule.neural.config.speech import SpeechConfig
 from chainrule.training.checkpoint import remove_checkpoints
 
 if TYPE_CHECKING:
@@ -54,12 +56,16 @@ RUNS = {
     "labels from scratch": (LSTMLabelling(width=8, embedding_width=6, directions="both", layers=2), QUICK),
     "with n-grams": (replace(RECURRENT, ngram_memory=4, ngram_rows=20), replace(QUICK, ema=0.9, accumulate=2)),
     "with n-grams, a Transformer": (replace(TRANSFORMER, ngram_memory=3, ngram_rows=20), QUICK),
+    "speech": (SpeechConfig(width=8, layers=1, mels=8, masks=1, labels=("a", "b")), QUICK),
     "in bfloat16": (RECURRENT, replace(QUICK, precision="bfloat16")),
 }
 
 
 def in_a_process(
-    event: int, config: NetworkConfig | FineTuningConfig | LabellingConfig, training: TrainingConfig, folder: Path
+    event: int,
+    config: NetworkConfig | FineTuningConfig | LabellingConfig | SpeechConfig,
+    training: TrainingConfig,
+    folder: Path,
 ) -> int | None:
     """How a process ended that was to be killed at an event, or went on to its end."""
     process = forking_context().Process(target=killed_at, args=(event, config, training, folder))
@@ -68,7 +74,7 @@ def in_a_process(
     return process.exitcode
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", sampled(RUNS, ["transformer", "averaged", "labels", "with n-grams"]))
 def test_a_run_that_is_killed_anywhere_goes_on_bit_for_bit(name: str, tmp_path: Path) -> None:
     config, training = RUNS[name]
     whole, _, _ = trained(config, training, folder=tmp_path / "whole")

@@ -69,6 +69,7 @@ def runs(fixtures: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "error"), [("float32", 1e-4), ("n-grams", 1e-4), ("bfloat16", 2e-2), ("labels", 1e-4)]
 )

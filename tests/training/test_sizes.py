@@ -154,6 +154,7 @@ def test_other_budgets_and_sizes_that_are_given_leave_the_size(monkeypatch: pyte
         assert "the size is" not in (told[0].note or "")
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("two_sizes")
 def test_a_run_that_resumes_keeps_its_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(1.0).installed(monkeypatch)

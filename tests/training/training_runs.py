@@ -15,12 +15,14 @@ import chainrule
 from chainrule.neural.build import build
 from chainrule.neural.config import RecurrentConfig, TransformerConfig
 from chainrule.neural.config.classifiers import LabellingConfig
+from chainrule.neural.config.speech import SpeechConfig
 from chainrule.text.units import UnitTokens
 from chainrule.training.config import ClassifierTrainingConfig, FineTuningConfig, TrainingConfig, TrainingRun
 from chainrule.training.job import StreamOptions, Validation
 from chainrule.training.objectives.classifiers import finetune_network, train_from_scratch
+from chainrule.training.objectives.ctc import SpokenExample, ctc_job
 from chainrule.training.objectives.labels import Example, split
-from chainrule.training.run import train_network
+from chainrule.training.run import run_job, train_network
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,7 +58,7 @@ def validation(tokens: int = 100) -> Validation:
 
 
 def trained(
-    config: NetworkConfig | FineTuningConfig | LabellingConfig,
+    config: NetworkConfig | FineTuningConfig | LabellingConfig | SpeechConfig,
     training: TrainingConfig = QUICK,
     stream: np.ndarray | None = None,
     **more: Any,
@@ -72,6 +74,10 @@ def trained(
         network = build(TRANSFORMER, VOCABULARY)
         return *finetune_network(network, ["a", "b", "c"], "word", examples(), config, run_of(told, more)), told
     run = run_of(told, more)
+    if isinstance(config, SpeechConfig):
+        heard = {"ids": "", "tokens": 1, "validation": "", "validation_tokens": 1}
+        job = ctc_job(sounds(), sounds()[:4], config, training, heard, lambda texts, references: len(texts))
+        return *run_job(job, run), told
     options = StreamOptions(training=training, **{"validation": validation(), **more})
     network, record = train_network(text() if stream is None else stream, VOCABULARY, config, options, run)
     return network, record, told
@@ -91,13 +97,26 @@ def examples() -> list[Example[UnitTokens]]:
     return [Example(UnitTokens(row, np.arange(row.size), row.size), row.astype(np.int64) % 3) for row in rows]
 
 
+def sounds() -> list[SpokenExample]:
+    """Frames of noise, of several lengths, with labels."""
+    rng = np.random.default_rng(0)
+    lengths = (30, 45, 60, 33, 51, 42, 39, 48)
+    return [
+        SpokenExample(rng.integers(-999, 999, (length, 8)).astype(np.int16), rng.integers(1, 3, length // 9))
+        for length in lengths
+    ]
+
+
 def numbers(network: torch.nn.Module) -> bytes:
     """All weights, bit by bit."""
     return b"".join(each.numpy().tobytes() for each in network.state_dict().values())
 
 
 def killed_at(
-    event: int, config: NetworkConfig | FineTuningConfig | LabellingConfig, training: TrainingConfig, folder: Path
+    event: int,
+    config: NetworkConfig | FineTuningConfig | LabellingConfig | SpeechConfig,
+    training: TrainingConfig,
+    folder: Path,
 ) -> None:
     """Trains in this process, which kills itself at an event: a file is synced or renamed, a step begins or ends."""
     chainrule.set_threads(1)

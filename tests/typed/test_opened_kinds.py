@@ -17,6 +17,7 @@ from chainrule import (
     Model,
     ScoringModel,
     Seq2SeqModel,
+    SpeechModel,
 )
 
 if TYPE_CHECKING:
@@ -39,7 +40,14 @@ def test_without_a_kind_it_is_any_of_them(tmp_path: Path) -> None:
     chainrule.train(TEXT, chainrule.NGramConfig(order=2)).save(path)
     model = assert_type(
         chainrule.load(path),
-        CausalModel | CausalNetwork | MaskedModel | EmbeddingModel | ClassifierModel | Seq2SeqModel | CaptionModel,
+        CausalModel
+        | CausalNetwork
+        | MaskedModel
+        | EmbeddingModel
+        | ClassifierModel
+        | Seq2SeqModel
+        | CaptionModel
+        | SpeechModel,
     )
     assert isinstance(model, CausalModel)
     assert model.next("a", top=1)

@@ -17,10 +17,18 @@ from chainrule.api.models.drafting import NAMED_DRAFTERS, Drafting
 from chainrule.api.models.load_model import kind_of
 from chainrule.api.models.load_model import load as load_model
 from chainrule.api.models.model import Kind, Model, check_kind
-from chainrule.api.models.model_info import ModelInfo, info_of_captioner, info_of_model, info_of_pairs, info_of_vectors
+from chainrule.api.models.model_info import (
+    ModelInfo,
+    info_of_captioner,
+    info_of_model,
+    info_of_pairs,
+    info_of_speech,
+    info_of_vectors,
+)
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.seq2seq.caption_model import CaptionModel, captions_pictures, load_captioner
 from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel, is_seq2seq, load_pairs
+from chainrule.api.speech.speech_model import SpeechModel, hears_sounds, load_speech
 from chainrule.api.vectors.word_vectors import is_vectors_folder, load_vectors
 from chainrule.base.arguments import as_path, check_least
 from chainrule.errors import ChainruleError, ModelFormatError, SettingError, prefix_errors
@@ -48,7 +56,14 @@ if TYPE_CHECKING:
 
     # What `load` gives where no kind is named.
     AnyModel = (
-        CausalModel | CausalNetwork | MaskedModel | EmbeddingModel | ClassifierModel | Seq2SeqModel | CaptionModel
+        CausalModel
+        | CausalNetwork
+        | MaskedModel
+        | EmbeddingModel
+        | ClassifierModel
+        | Seq2SeqModel
+        | CaptionModel
+        | SpeechModel
     )
 
 
@@ -73,12 +88,22 @@ def load(
 @overload
 def load(
     path: str | os.PathLike[str],
+    kind: type[SpeechModel],
+    *,
+    progress: ProgressOption = None,
+) -> SpeechModel: ...
+
+
+@overload
+def load(
+    path: str | os.PathLike[str],
     kind: type[Kind],
     *,
     tokenizer: TokenizerConfig | str | None = None,
     markers: Markers | None = None,
     copy: bool = False,
     allow_pickle: bool = False,
+    exact: bool | None = None,
     progress: ProgressOption = None,
 ) -> Kind: ...
 
@@ -92,6 +117,7 @@ def load(
     markers: Markers | None = None,
     copy: bool = False,
     allow_pickle: bool = False,
+    exact: bool | None = None,
     progress: ProgressOption = None,
 ) -> AnyModel: ...
 
@@ -99,20 +125,21 @@ def load(
 @shows_progress
 def load(
     path: str | os.PathLike[str],
-    kind: type[Model] | type[Seq2SeqModel] | type[CaptionModel] | None = None,
+    kind: type[Model] | type[Seq2SeqModel] | type[CaptionModel] | type[SpeechModel] | None = None,
     *,
     tokenizer: TokenizerConfig | str | None = None,
     markers: Markers | None = None,
     copy: bool = False,
     allow_pickle: bool = False,
+    exact: bool | None = None,
     progress: ProgressOption = None,
-) -> Model | Seq2SeqModel | CaptionModel:
+) -> Model | Seq2SeqModel | CaptionModel | SpeechModel:
     """Opens any model: a folder, with what it holds; an ARPA file; or a binary of KenLM's.
 
     What comes back has the verbs of its kind: CausalModel continues texts (CausalNetwork gives vectors, too),
     MaskedModel fills gaps, ClassifierModel labels, EmbeddingModel gives vectors, Seq2SeqModel writes texts from
-    others, CaptionModel from pictures. For a type checker, that is any of these kinds, until the kind is named or
-    isinstance asks for it.
+    others, CaptionModel from pictures, SpeechModel from sounds. For a type checker, that is any of these kinds, until
+    the kind is named or isinstance asks for it.
 
     kind: the class that the model must have; by default any. tokenizer: the tokenizer of an ARPA file or a binary,
     which do not name one; by default it follows from the marks in the tokens. Pieces of a subword tokenizer need the
@@ -121,6 +148,9 @@ def load(
     numbers into memory; without it they are mapped from the file, so that all processes share them, but a process ends
     if somebody truncates the file while it is mapped. allow_pickle: whether to open a Hugging Face folder whose weights
     are pickles; allow it only where you trust who made the folder, although torch reads nothing but tensors from it.
+    exact: whether weights that a file has quantised in blocks are widened to float32, which takes several times the
+    memory; without it, they are computed with as they are stored, and vectors are rounded to eight bits. By default,
+    what the environment variable CHAINRULE_EXACT says, as the option --exact of every command sets it.
     Raises ModelFormatError, SettingError.
 
     good:  chainrule.load("lm/").perplexity("heldout.txt")
@@ -128,7 +158,8 @@ def load(
     good:  chainrule.load("bert/", chainrule.MaskedModel).fill("the [MASK] bit the man")
     good:  chainrule.load("mt/", chainrule.Seq2SeqModel).write(["ein Hund"])
     """
-    if kind is not None and not (isinstance(kind, type) and issubclass(kind, Model | Seq2SeqModel | CaptionModel)):
+    kinds = Model | Seq2SeqModel | CaptionModel | SpeechModel
+    if kind is not None and not (isinstance(kind, type) and issubclass(kind, kinds)):
         raise SettingError(f"kind is {kind!r}; expected a class of models, such as MaskedModel, or nothing")
     folder = as_path(path)
     if is_vectors_folder(folder):
@@ -139,6 +170,12 @@ def load(
         if (tokenizer, markers, copy) != (None, None, False):
             raise SettingError(f"{path}: a captioner takes no tokenizer, markers or copy; leave them out")
         return load_captioner(path, progress=callback(progress))
+    if kind is SpeechModel or hears_sounds(folder):
+        if kind not in (None, SpeechModel):
+            raise ModelFormatError(f"{path}: is a model that hears, a SpeechModel")
+        if (tokenizer, markers, copy) != (None, None, False):
+            raise SettingError(f"{path}: a model that hears takes no tokenizer, markers or copy; leave them out")
+        return load_speech(path, progress=callback(progress))
     is_pairs = is_seq2seq(folder)
     if is_pairs:
         if kind not in (None, Seq2SeqModel):
@@ -148,7 +185,13 @@ def load(
     if is_pairs or kind is Seq2SeqModel:
         return load_pairs(path, allow_pickle=allow_pickle, progress=callback(progress))
     model = load_model(
-        path, tokenizer=tokenizer, markers=markers, copy=copy, allow_pickle=allow_pickle, progress=callback(progress)
+        path,
+        tokenizer=tokenizer,
+        markers=markers,
+        copy=copy,
+        allow_pickle=allow_pickle,
+        exact=exact,
+        progress=callback(progress),
     )
     with prefix_errors(os.fspath(path)):
         return model if kind is None else check_kind(model, cast("type[Model]", kind))
@@ -165,7 +208,9 @@ def open_drafting(draft: str) -> Drafting:
         return Drafting(load_model(draft), name=draft)
 
 
-def model_class_at(path: str | os.PathLike[str]) -> type[Model] | type[Seq2SeqModel] | type[CaptionModel] | None:
+def model_class_at(
+    path: str | os.PathLike[str],
+) -> type[Model] | type[Seq2SeqModel] | type[CaptionModel] | type[SpeechModel] | None:
     """What `load` would open, as the configuration of a folder says; None where only opening it shows that.
 
     Raises ModelFormatError if the configuration is damaged.
@@ -173,6 +218,8 @@ def model_class_at(path: str | os.PathLike[str]) -> type[Model] | type[Seq2SeqMo
     folder = Path(path)
     if captions_pictures(folder):
         return CaptionModel
+    if hears_sounds(folder):
+        return SpeechModel
     if is_seq2seq(folder):
         return Seq2SeqModel
     family = saved_family(folder)
@@ -181,7 +228,9 @@ def model_class_at(path: str | os.PathLike[str]) -> type[Model] | type[Seq2SeqMo
 
 @shows_progress
 def info(
-    model: Model | Seq2SeqModel | CaptionModel | str | os.PathLike[str], *, progress: ProgressOption = None
+    model: Model | Seq2SeqModel | CaptionModel | SpeechModel | str | os.PathLike[str],
+    *,
+    progress: ProgressOption = None,
 ) -> ModelInfo:
     """What is known of a model, of any family: its size, settings, data, training and validation.
 
@@ -201,6 +250,8 @@ def info(
             error.contents = contents_of(path)
             raise
         size = path.stat().st_size if path.is_file() else _bytes_of(path)
+    if isinstance(model, SpeechModel):
+        return info_of_speech(model.labels, model.record, size=size)
     if isinstance(model, CaptionModel):
         return info_of_captioner(model.tokenizer, model.record, size=size)
     if isinstance(model, Seq2SeqModel):

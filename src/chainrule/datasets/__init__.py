@@ -7,4 +7,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-Name = Literal["text", "pairs", "labels", "trees", "pictures", "captions", "minimal-pairs", "dates", "conversations"]
+Name = Literal[
+    "text", "pairs", "labels", "trees", "pictures", "captions", "minimal-pairs", "dates", "conversations", "speech"
+]

@@ -20,8 +20,10 @@ from chainrule.datasets.scenes import (
     scene,
     shape,
 )
+from chainrule.datasets.tones import RATE, spoken, spoken_sentence
 from chainrule.errors import SettingError
 from chainrule.pictures.codec import encode_png
+from chainrule.sounds.sound import encode_wav
 from chainrule.text.corpus.sample import sample_lines
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ T = TypeVar("T")
 FEWEST, MOST = 20, 20_000
 _HELD_OUT = 10  # for this many examples to train on, one more for validation and one for testing
 _PAIRS_OF_A_SET = 50
+_OTHERS = 10  # sentences for a language model, for each that is said
 FEWEST_HARD = 200
 
 
@@ -160,6 +163,25 @@ def _conversations(chance: Random, examples: int, *, hard: bool) -> list[File]:
     ]
 
 
+def _speech(chance: Random, examples: int, *, hard: bool) -> list[File]:
+    """For each part sounds and their transcripts; and other sentences, for a language model."""
+    files: list[File] = []
+    said: set[str] = set()
+    for part, texts in _parts(lambda: spoken_sentence(chance), examples):
+        said |= set(texts)
+        sounds = [f"{part}/{i}.wav" for i in range(1, len(texts) + 1)]
+        files.append(_lines(f"{part}.tsv", [f"{sound}\t{text}" for sound, text in zip(sounds, texts, strict=True)]))
+        files += [
+            File(sound, encode_wav(spoken(text, chance, hard=hard), RATE), 1)
+            for sound, text in zip(sounds, texts, strict=True)
+        ]
+    others: list[str] = []
+    while len(others) < _OTHERS * examples:
+        if (text := spoken_sentence(chance)) not in said:
+            others.append(text)
+    return [*files, _lines("text.txt", others)]
+
+
 def _parts(make: Callable[[], T], examples: int) -> Iterator[tuple[str, Sequence[T]]]:
     """Training, validation and test examples, none of them twice."""
     sizes = _sizes(examples)
@@ -214,4 +236,5 @@ DATASETS: dict[str, Dataset] = {
     "minimal-pairs": Dataset(_minimal_pairs, 2000),
     "dates": Dataset(_dates, 4000),
     "conversations": Dataset(_conversations, 2000),
+    "speech": Dataset(_speech, 400),
 }

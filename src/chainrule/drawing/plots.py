@@ -19,7 +19,7 @@ from xml.etree import ElementTree
 import numpy as np
 from rich.cells import cell_len
 
-from chainrule.base.files import replace_file
+from chainrule.base.files import check_new_file, replace_file
 from chainrule.base.tables import cell
 from chainrule.drawing.colours import COLOURS, GRID, INK, LINES, PAPER, QUIET
 from chainrule.drawing.pages import render, xml_text
@@ -171,6 +171,18 @@ def check_plot_name(path: Path) -> None:
     """Raises SettingError if a name does not have the suffix of a plot."""
     if path.suffix.lower() not in SUFFIXES:
         raise SettingError(f"{path}: the name of a plot must end in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}")
+
+
+PICTURE_SUFFIXES = (".html", ".svg", ".png")
+
+
+def check_picture_target(path: Path, *, overwrite: bool) -> None:
+    """Checks, before the work, that such a file may be written. Raises OutputError, SettingError."""
+    if path.suffix.lower() not in PICTURE_SUFFIXES:
+        raise SettingError(f"{path}: the name of a page or a picture must end in .html, .svg or .png")
+    if path.suffix.lower() != ".html":
+        check_matplotlib()
+    check_new_file(path, overwrite=overwrite)
 
 
 def svg_of(figure: Figure) -> str:

@@ -14,6 +14,7 @@ from chainrule.families.family import Family, Quantization, name_of_family, unsu
 from chainrule.neural.config import BIDIRECTIONAL, NETWORKS, TextEncoderConfig
 from chainrule.neural.config.language_models import TreeConfig
 from chainrule.neural.config.seq2seq import CaptionConfig, Seq2SeqConfig
+from chainrule.neural.config.speech import SpeechConfig
 from chainrule.training.config import FineTuningConfig
 
 if TYPE_CHECKING:
@@ -65,10 +66,10 @@ def _putting_together(config: type[NetworkConfig]) -> Callable[[Json, Arrays, in
     return from_state
 
 
-def _compact(model: Engine, progress: Progress) -> Engine:
+def _compact(model: Engine, progress: Progress, bits: int | None = None) -> Engine:
     from chainrule.neural.saving import compact
 
-    return compact(model, progress)
+    return compact(model, progress, bits)
 
 
 def _unpack(model: Engine, progress: Progress) -> Engine:
@@ -245,4 +246,18 @@ CAPTION = Family(
     ),
     trains_in_steps=True,
     diagram=draw_seq2seq,
+)
+# No language model: chainrule.api.speech.speech_model trains, saves and opens it.
+SPEECH = Family(
+    SpeechConfig,
+    token_bytes=0,
+    train=unsupported(
+        SettingError, "a network that hears learns from sounds: chainrule train speech, or chainrule.train_speech"
+    ),
+    to_state=unsupported(SettingError, "a network that hears is no language model; save the speech model itself"),
+    from_state=unsupported(
+        ModelFormatError,
+        "hears, and is no model of texts: it needs sounds (chainrule transcribe, or chainrule.load(path).transcribe)",
+    ),
+    trains_in_steps=True,
 )

@@ -67,7 +67,7 @@ SAME = Change(lambda tensors, config: tensors[0], lambda tensor, config: [tensor
 
 class Tensor(NamedTuple):
     """An array of ours, by its name, and what it is made of. {layer} stands for each layer's number, {expert}
-    for each expert's.
+    for each expert's, and in theirs {half} for half the layer's, where a layer of theirs is two of ours.
 
     by_token: whether it has a row for each token, since others number tokens differently. when: a function that says
     whether networks of these settings have it in this form; None where all do that have such an array.
@@ -86,7 +86,7 @@ class Tensor(NamedTuple):
     def names(self, layer: int, expert: int = 0) -> tuple[str, ...]:
         """The names that others have for the tensors of one layer, and of one expert in it."""
         theirs = (self.theirs,) if isinstance(self.theirs, str) else self.theirs
-        return tuple(name.format(layer=layer, expert=expert) for name in theirs)
+        return tuple(name.format(layer=layer, expert=expert, half=layer // 2) for name in theirs)
 
     def places(self, layers: int, experts: int) -> Iterator[tuple[int, int]]:
         """Layers, and experts in them, that have such an array."""

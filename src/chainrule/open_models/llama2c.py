@@ -17,7 +17,7 @@ import numpy as np
 from chainrule.base.files import open_regular, read_file
 from chainrule.errors import ModelFormatError
 from chainrule.open_models.gguf.reading import deinterleave_rotary
-from chainrule.open_models.sentencepiece import SPACE, definition_of_scored
+from chainrule.open_models.sentencepiece import SPACE, definition_of_merged, merges_of_scores
 from chainrule.storage.hugging_face import Checkpoint
 
 if TYPE_CHECKING:
@@ -166,4 +166,6 @@ def _definition(path: Path, tokens: int) -> bytes:
         raise ModelFormatError(f"{path}: is not a llama2.c tokenizer with {tokens:,} tokens: {error}") from error
     markers = {_UNKNOWN: "<unk>", _BEGIN: "<s>", _END: "</s>"}
     named = [markers.get(number, piece.replace(" ", SPACE)) for number, piece in enumerate(pieces)]
-    return definition_of_scored(named, scores, unknown=_UNKNOWN, special=list(markers), adds_space=True)
+    return definition_of_merged(
+        named, merges_of_scores(named, scores), unknown=_UNKNOWN, special=list(markers), adds_space=True
+    )

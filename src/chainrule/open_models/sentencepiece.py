@@ -21,24 +21,13 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
 
 SPACE = "▁"
+_LINE_ENDS: Json = {"type": "Split", "pattern": {"Regex": "\\n+"}, "behavior": "Isolated", "invert": False}
 _BPE_DEFAULTS = {"dropout": None, "continuing_subword_prefix": None, "end_of_word_suffix": None}
 
 
-def definition_of_scored(
-    pieces: Sequence[str],
-    scores: Sequence[float],
-    *,
-    unknown: int,
-    special: Sequence[int],
-    added: Sequence[int] = (),
-    adds_space: bool,
-) -> bytes:
-    """A tokenizer.json of BPE with scores.
-
-    pieces: by id, with ▁ for spaces. special: ids of tokens that never match text. added: ids of tokens that match text
-    as they are. adds_space: whether a space is put before each text.
-    """
-    ids = {piece: i for i, piece in enumerate(pieces)}
+def merges_of_scores(pieces: Sequence[str], scores: Sequence[float]) -> list[list[str]]:
+    """The pairs of pieces that make another one, the one with the best score first."""
+    ids = set(pieces)
     merges = [
         (scores[i], len(piece[:cut]), (piece[:cut], piece[cut:]))
         for i, piece in enumerate(pieces)
@@ -46,6 +35,25 @@ def definition_of_scored(
         if piece[:cut] in ids and piece[cut:] in ids
     ]
     merges.sort(key=lambda merge: (-merge[0], merge[1]))
+    return [list(pair) for _, _, pair in merges]
+
+
+def definition_of_merged(
+    pieces: Sequence[str],
+    merges: Sequence[Sequence[str]],
+    *,
+    unknown: int,
+    special: Sequence[int],
+    added: Sequence[int] = (),
+    adds_space: bool,
+    cuts_lines: bool = False,
+) -> bytes:
+    """A tokenizer.json of BPE over characters.
+
+    pieces: by id, with ▁ for spaces. merges: two pieces each, in order of priority. special: ids of tokens that never
+    match text. added: ids of tokens that match text as they are. adds_space: whether a space is put before each text.
+    cuts_lines: whether line ends are never merged with other characters.
+    """
     replaced = {"type": "Replace", "pattern": {"String": " "}, "content": SPACE}
     restored = {"type": "Replace", "pattern": {"String": SPACE}, "content": " "}
     prepended = [{"type": "Prepend", "prepend": SPACE}] * adds_space
@@ -54,22 +62,22 @@ def definition_of_scored(
         special=[(token, pieces[token]) for token in special],
         added=[(token, pieces[token]) for token in added],
         normalizer={"type": "Sequence", "normalizers": [*prepended, replaced]},
-        pre_tokenizer=None,
+        pre_tokenizer=_LINE_ENDS if cuts_lines else None,
         decoder={"type": "Sequence", "decoders": [restored, {"type": "ByteFallback"}, {"type": "Fuse"}, *stripped]},
         model={
             "type": "BPE",
             "unk_token": pieces[unknown],
             "fuse_unk": True,
             "byte_fallback": True,
-            "vocab": ids,
-            "merges": [list(pair) for _, _, pair in merges],
+            "vocab": {piece: i for i, piece in enumerate(pieces)},
+            "merges": list(map(list, merges)),
         },
     )
 
 
 def definition_of_bytes(
     pieces: Sequence[str],
-    merges: Sequence[str],
+    merges: Sequence[Sequence[str]],
     pre_tokenizer: Json,
     *,
     unknown: int | None,
@@ -79,7 +87,7 @@ def definition_of_bytes(
 ) -> bytes:
     """A tokenizer.json of byte-level BPE.
 
-    merges: two pieces each, separated by a space, in order of priority. unknown: the id for bytes without a piece.
+    merges: two pieces each, in order of priority. unknown: the id for bytes without a piece.
     special: ids of tokens that never match text. added: ids of tokens that match text as they are. keeps_words: whether
     a word that is a piece is that token, even where the merges lead elsewhere.
     """
@@ -93,7 +101,7 @@ def definition_of_bytes(
             "type": "BPE",
             "unk_token": None if unknown is None else pieces[unknown],
             "vocab": {piece: i for i, piece in enumerate(pieces)},
-            "merges": [merge.split(" ", 1) for merge in merges],
+            "merges": list(map(list, merges)),
             **({"ignore_merges": True} if keeps_words else {}),
         },
     )

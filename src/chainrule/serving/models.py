@@ -23,6 +23,7 @@ from chainrule.api.models.drafting import Drafting, why_not_drafted
 from chainrule.api.models.language_models import CausalModel
 from chainrule.api.models.model import Model
 from chainrule.api.opening import load, model_class_at, open_drafting
+from chainrule.api.speech.speech_model import SpeechModel
 from chainrule.api.texts.correct import corrector, has_words, word_index
 from chainrule.base.files import read_file
 from chainrule.errors import ChainruleError, SettingError
@@ -388,7 +389,9 @@ def _load_ready(path: Path, draft: str | None) -> tuple[Model | Seq2SeqModel | C
 
     draft: as for `ModelTable`. Raises as `load` and `open_drafting`.
     """
-    model: Model | Seq2SeqModel | CaptionModel = load(path)
+    model = load(path)
+    if isinstance(model, SpeechModel):
+        raise SettingError(f"{path}: hears, and no route takes sounds; chainrule transcribe does")
     if isinstance(model, CausalModel):
         engine, tokens = model.language_model, np.array([UNKNOWN], np.int32)
         with suppress(ChainruleError):  # a request will get it

@@ -60,7 +60,7 @@ def _records(name: str, needed: Collection[str], on_bad: OnBad) -> Iterator[Reco
             else:
                 on_bad(TextError(f"{location}: the field {bad!r} is {record[bad]!r}; expected a string or a number"))
         return
-    rows = _rows(name, is_csv=text_suffix(name) == ".csv")
+    rows = table_rows(name, is_csv=text_suffix(name) == ".csv")
     names: list[str] | None = None
     for location, row in rows:
         if names is None:
@@ -82,7 +82,7 @@ def _records(name: str, needed: Collection[str], on_bad: OnBad) -> Iterator[Reco
         yield Record(dict(zip(names, row, strict=True)), location)
 
 
-def _rows(name: str, *, is_csv: bool) -> Iterator[tuple[str, list[str]]]:
+def table_rows(name: str, *, is_csv: bool) -> Iterator[tuple[str, list[str]]]:
     """The columns of each line that is not empty, with its location. Raises TextError."""
     if not is_csv:
         for number, line in enumerate(lines_of(name), 1):

@@ -11,12 +11,14 @@ from chainrule.training.config import BUDGETS, DEFAULT_MINUTES
 if TYPE_CHECKING:
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.config.seq2seq import Seq2SeqConfig
+    from chainrule.neural.config.speech import SpeechConfig
     from chainrule.training.config import TrainingConfig
 
 T = TypeVar("T")
 
 NGRAM_RATE = 0.1  # the peak rate of the rows of an n-gram memory
 _SHORT_MINUTES = 2.0
+_SOUNDS = 16  # in a step of a network that hears
 _WIDE = 256  # numbers in the state of a recurrent network; Muon is slow on the matrices of a wider one
 _STEP_TOKENS, _WIDE_STEP_TOKENS = 2048, 6144  # tokens per step, about
 
@@ -130,6 +132,27 @@ def seq2seq_recipe(config: Seq2SeqConfig, training: TrainingConfig) -> Recipe:
     else:
         rate, warm_up = 0.1, 100
     return Recipe.of(training, 128, rate, warm_up)
+
+
+def with_speech_defaults(training: TrainingConfig) -> TrainingConfig:
+    """As `with_pair_defaults`, for a network that hears, which learns by AdamW. A short run keeps its batch: from a
+    much smaller one CTC learns little. Raises SettingError.
+    """
+    refuse_rows(training)
+    training = replace(training, optimiser=training.optimiser or "adamw", batch=training.batch or _SOUNDS)
+    return _compiled_on_request(with_budget(training))
+
+
+def speech_recipe(config: SpeechConfig, training: TrainingConfig) -> Recipe:
+    """As `recipe_for`, for a network that hears. training: the settings, with defaults filled in."""
+    is_recurrent = config.encoder != "transformer"
+    if training.optimiser == "muon":
+        rate, warm_up = 3e-3, 100
+    elif training.optimiser == "adamw":
+        rate, warm_up = (3e-3 if is_recurrent else 1e-3), 100
+    else:
+        rate, warm_up = 0.01, 100
+    return Recipe.of(training, _SOUNDS, rate, warm_up)
 
 
 def _compiled_on_request(training: TrainingConfig) -> TrainingConfig:

@@ -36,6 +36,7 @@ def convert(
     *,
     tokenizer: TokenizerConfig | str | None = None,
     compact: bool = False,
+    bits: int | None = None,
     shards: int | None = None,
     to: Form | None = None,
     word_list: WordListConfig | None = None,
@@ -47,9 +48,10 @@ def convert(
 
     source: whatever `load` opens; a seq2seq model becomes a folder. target: a new folder, or a file, see `Model.save`.
     tokenizer: as for `load`. compact: whether to quantise, as `Model.compact` does; without it, a compact model becomes
-    a fast one, and its probabilities stay quantised. shards: cuts a plain n-gram model into about as many files, by the
-    first words of its n-grams; several processes may serve them. to: hugging-face writes a network as a folder that
-    transformers opens. word_list: what goes into a .combined file. allow_pickle: as for `load`.
+    a fast one, and its probabilities stay quantised. bits: with compact, as for `Model.compact`. shards: cuts a plain
+    n-gram model into about as many files, by the first words of its n-grams; several processes may serve them. to:
+    hugging-face writes a network as a folder that transformers opens. word_list: what goes into a .combined file.
+    allow_pickle: as for `load`.
     Raises ModelFormatError, OutputError, SettingError.
 
     good:  chainrule.convert("lm/", "lm.arpa.gz")
@@ -65,6 +67,8 @@ def convert(
         raise SettingError(f"{target}: word_list is for a file whose name ends in .combined; leave it out")
     if shards is not None and (compact or to is not None or is_file):
         raise SettingError("shards are for a folder of ours that is not compact; leave out shards, or the others")
+    if bits is not None and not compact:
+        raise SettingError("bits are those of a compact model; set compact, or leave bits out")
     if to == "hugging-face":
         if compact:
             raise SettingError("compact models are folders of ours; leave compact out with to='hugging-face'")
@@ -87,7 +91,7 @@ def convert(
         pairs.save(target, overwrite=overwrite, progress=progress)
         return pairs
     model = load(source, tokenizer=tokenizer, allow_pickle=allow_pickle, progress=progress)
-    model = in_layout(model, compact=compact, progress=progress)
+    model = in_layout(model, compact=compact, bits=bits, progress=progress)
     if shards is not None:
         model = in_shards(model, shards, progress)
     if is_file:
@@ -137,8 +141,8 @@ def in_shards(model: Model, shards: int, progress: ProgressOption = None) -> Mod
     return build_model(model.family, engine, model.tokenizer, model.record, model.speller)
 
 
-def in_layout(model: Model, *, compact: bool, progress: ProgressOption = None) -> Model:
-    """The model with a compact or a fast table. Raises SettingError as `Model.compact`."""
+def in_layout(model: Model, *, compact: bool, bits: int | None = None, progress: ProgressOption = None) -> Model:
+    """The model with a compact or a fast table. bits: as for `Model.compact`, and raises SettingError as that."""
     if compact:
-        return model.compact(progress)
+        return model.compact(progress, bits=bits)
     return model.unpack(progress) if model.is_compact else model

@@ -15,6 +15,8 @@ from chainrule.families.table import FAMILIES
 from chainrule.report.model_card import model_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from chainrule.api.vectors.word_vectors import WordVectors
     from chainrule.ngram.speller import MixedSpeller, Speller
     from chainrule.text.tokenization.tokenizer import Tokenizer
@@ -96,6 +98,20 @@ def info_of_captioner(tokenizer: Tokenizer, record: dict[str, Any], *, size: int
         family="caption",
         tokenizer=tokenizer.name,
         vocabulary_size=tokenizer.vocabulary_size,
+        parameters=_parameters(record),
+        ngrams=None,
+        bytes=size,
+        signature=None,
+        record=record,
+    )
+
+
+def info_of_speech(labels: Sequence[str], record: dict[str, Any], *, size: int | None = None) -> ModelInfo:
+    """The info of a model that hears. labels: the characters that it writes. size: its bytes on disk, where known."""
+    return ModelInfo(
+        family="speech",
+        tokenizer=f"none; it writes {''.join(labels)!r}",
+        vocabulary_size=len(labels) + 1,  # the blank
         parameters=_parameters(record),
         ngrams=None,
         bytes=size,

@@ -36,11 +36,13 @@ from chainrule.base.options import takes
 from chainrule.decoding.text_generator import TextDecoder
 from chainrule.errors import ModelFormatError, SettingError, opening_folder
 from chainrule.neural.config import settings_of
+from chainrule.open_models.gguf.reading import is_gguf_of_sources, open_gguf_checkpoint
 from chainrule.open_models.importing import import_pair, is_pair
 from chainrule.open_models.vocabulary import TokenIdMap, is_language, language_token
 from chainrule.protocol import BEGIN, END
 from chainrule.report.model_card import model_card
 from chainrule.storage.config_json import CONFIG, TokenizerEntry
+from chainrule.storage.gguf import is_gguf
 from chainrule.storage.hugging_face import is_hugging_face, read_json
 from chainrule.storage.model_folder import (
     SOURCE_TOKENIZER,
@@ -317,10 +319,12 @@ class Seq2SeqModel:
 
 
 def is_seq2seq(path: Path) -> bool:
-    """Whether a path is the folder of a seq2seq model, ours or Hugging Face's.
+    """Whether a path is the folder of a seq2seq model, ours or Hugging Face's, or a GGUF file of one.
 
-    Raises ModelFormatError if the folder is damaged.
+    Raises ModelFormatError if it is damaged.
     """
+    if is_gguf(path):
+        return is_gguf_of_sources(path)
     if is_hugging_face(path):
         return is_pair(read_json(path / CONFIG).get("model_type"))
     return saved_family(path) == FAMILY
@@ -330,8 +334,13 @@ def is_seq2seq(path: Path) -> bool:
 def load_pairs(
     path: str | os.PathLike[str], *, allow_pickle: bool = False, progress: ProgressOption = None
 ) -> Seq2SeqModel:
-    """Opens the folder of a seq2seq model. allow_pickle: as in `load`. Raises ModelFormatError, SettingError."""
+    """Opens the folder, or the GGUF file, of a seq2seq model. allow_pickle: as in `load`.
+
+    Raises ModelFormatError, SettingError.
+    """
     path = Path(path)
+    if is_gguf(path):
+        return _open(open_gguf_checkpoint(path), callback(progress))
     if is_hugging_face(path):
         return _open(open_checkpoint(path, allow_pickle=allow_pickle), callback(progress))
     return _load_folder(path)

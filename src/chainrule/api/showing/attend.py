@@ -14,8 +14,10 @@ from chainrule.api.seq2seq.caption_model import CaptionModel
 from chainrule.api.seq2seq.config import MAX_TOKENS
 from chainrule.api.seq2seq.generation import sentence_slices
 from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel
+from chainrule.api.showing.alignment import SoundAlignment, attend_sound
+from chainrule.api.speech.speech_model import SpeechModel
 from chainrule.base.files import check_new_file, replace_file
-from chainrule.drawing.plots import check_matplotlib, svg_of, write_plot
+from chainrule.drawing.plots import check_picture_target, svg_of, write_plot
 from chainrule.errors import SettingError
 from chainrule.open_models.vocabulary import name_before
 from chainrule.pictures.captions import CaptionedPicture
@@ -39,7 +41,6 @@ if TYPE_CHECKING:
 
     from chainrule.neural.inspection import LayerWeights
 
-PICTURE_SUFFIXES = (".html", ".svg", ".png")
 _LONGER = 200  # pixels of the longer side of a panel, at least
 
 
@@ -67,15 +68,6 @@ class PictureAttention:
             return
         with replace_file(target) as file:
             file.write(picture_attention_page(self.heading, self.picture, self.captions, self.unit).encode())
-
-
-def check_picture_target(path: Path, *, overwrite: bool) -> None:
-    """Checks, before the work, that such a file may be written. Raises OutputError, SettingError."""
-    if path.suffix.lower() not in PICTURE_SUFFIXES:
-        raise SettingError(f"{path}: the name of a page or a picture must end in .html, .svg or .png")
-    if path.suffix.lower() != ".html":
-        check_matplotlib()
-    check_new_file(path, overwrite=overwrite)
 
 
 def attend_picture(
@@ -182,22 +174,29 @@ def attend(model: CaptionModel, text: Any, target: str | None = None) -> Picture
 
 
 @overload
+def attend(model: SpeechModel, text: Any, target: str | None = None) -> SoundAlignment: ...
+
+
+@overload
 def attend(model: Model | Seq2SeqModel, text: str, target: str | None = None) -> AttentionMaps: ...
 
 
 def attend(
-    model: Model | Seq2SeqModel | CaptionModel, text: Any, target: str | None = None
-) -> AttentionMaps | PictureAttention:
+    model: Model | Seq2SeqModel | CaptionModel | SpeechModel, text: Any, target: str | None = None
+) -> AttentionMaps | PictureAttention | SoundAlignment:
     """The attention of a network while it reads a text: a row for each query token, a column for each key token.
 
     model: a Transformer, or a seq2seq model with attention; for a captioner, text is a picture, see `attend_picture`.
-    target: the target text, for a seq2seq model; by default what it writes. Raises SettingError if the network has no
-    attention, the source is empty or too long, or a target is given to a model of single texts; MarkerError.
+    For a speech model, text is a sound: the likeliest alignment of the target's characters to it. target: the target
+    text, of other models than those of single texts; by default what they write. Raises SettingError if the network has
+    no attention, the source is empty or too long, or a target is given to a model of single texts; MarkerError.
 
     good:  chainrule.attend(model, "the dog bit the man").save("maps.html")
     """
     if isinstance(model, CaptionModel):
         return attend_picture(model, text, target)
+    if isinstance(model, SpeechModel):
+        return attend_sound(model, text, target)
     check_model(model, Model, Seq2SeqModel)
     if isinstance(model, Seq2SeqModel):
         return _of_pair(model, text, target)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,25 +14,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from os import PathLike
 
+    from chainrule.api.models.model import Model
     from chainrule.api.progress_line import ProgressOption
     from chainrule.errors import ChainruleError
 
 
 @dataclass(frozen=True, kw_only=True)
-class CtcOptions(CtcConfig):
-    """How CTC's outputs become texts: as `CtcConfig`, and what the columns are.
+class DecodingOptions(CtcConfig):
+    """How what a network heard becomes texts: as `CtcConfig`, and what is known of the words.
 
-    labels: of the columns, or a file of them; by default those that the outputs come with. words: the only words that
-    there are; by default those of a model of whole words. hotwords: words and phrases that are expected. on_error: a
-    callback that gets what is wrong with an utterance, which is then left out; without it, the error is raised.
+    words: the only words that there are; by default those of a model of whole words. hotwords: words and phrases that
+    are expected. on_error: a callback that gets what is wrong with an utterance, which is then left out; without it,
+    the error is raised.
     """
 
-    labels: tuple[str, ...] | str | PathLike[str] | None = option(
-        None,
-        "the labels of the columns: a file with one on each line, or JSON, such as vocab.json; .npz and JSON lines may "
-        "have theirs",
-        reads=Path,
-    )
     words: tuple[str, ...] = option(
         (), "a file of the only words that there are, one a line; by default the model's", reads=Path, parse=read_words
     )
@@ -41,3 +36,29 @@ class CtcOptions(CtcConfig):
     )
     on_error: Callable[[ChainruleError], object] | None = option(None, "a callback for errors", flag=None)
     progress: ProgressOption = option(None, "whether progress is shown, or a callback", flag=None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CtcOptions(DecodingOptions):
+    """As `DecodingOptions`, and what the columns are.
+
+    labels: of the columns, or a file of them; by default those that the outputs come with.
+    """
+
+    labels: tuple[str, ...] | str | PathLike[str] | None = option(
+        None,
+        "the labels of the columns: a file with one on each line, or JSON, such as vocab.json; .npz and JSON lines may "
+        "have theirs",
+        reads=Path,
+    )
+
+
+@dataclass(frozen=True)
+class TranscribeOptions(DecodingOptions):
+    """As `DecodingOptions`, of sounds. language_model: any; without one, the network alone decides."""
+
+    language_model: Model | None = option(None, "a language model", flag=None)
+    _: KW_ONLY
+    greedy: bool = option(
+        False, "take the likeliest label of each step, without a search and a language model", is_switch=True
+    )

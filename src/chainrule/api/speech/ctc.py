@@ -6,13 +6,13 @@ import os
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from chainrule.api.models.model import Model, check_model
 from chainrule.api.progress_line import showing
-from chainrule.api.speech.config import CtcOptions
+from chainrule.api.speech.config import CtcOptions, DecodingOptions
 from chainrule.base.options import takes
 from chainrule.errors import ChainruleError, SettingError, TextError
 from chainrule.speech.alphabet import Alphabet
@@ -95,33 +95,43 @@ def decode_ctc(outputs: Outputs, model: Model | None, options: CtcOptions) -> It
     """
     if model is not None:
         check_model(model, Model)
-    return _decoded(_utterances(outputs), _Decoder(model, options), options)
+    return decoded(_utterances(outputs), Decoder(model, options, _labels_of(options)), options)
 
 
-def _decoded(
-    utterances: Iterator[Utterance | TextError], decoder: _Decoder, options: CtcOptions
+class Decodes(Protocol):
+    """What makes texts of an utterance."""
+
+    def decode(self, utterance: Utterance) -> DecodedUtterance:
+        """Raises SettingError, which says where."""
+
+
+def decoded(
+    utterances: Iterable[Utterance | TextError], decoder: Decodes, options: DecodingOptions
 ) -> Iterator[DecodedUtterance]:
+    """Decodes one utterance after the other. Raises TextError, SettingError; `on_error` gets them if it is given."""
     with showing(options.progress) as progress:
         for number, utterance in enumerate(utterances, 1):
             try:
                 if isinstance(utterance, TextError):
                     raise utterance
-                decoded = decoder.decode(utterance)
+                result = decoder.decode(utterance)
             except ChainruleError as error:
                 if options.on_error is None:
                     raise
                 options.on_error(error)
             else:
-                yield decoded
+                yield result
             progress("decoding", number, None)
 
 
-class _Decoder:
+class Decoder:
     """The decoder of each alphabet that the utterances have."""
 
-    def __init__(self, model: Model | None, options: CtcOptions) -> None:
-        self._options = options
-        self._labels = _labels_of(options)
+    def __init__(
+        self, model: Model | None, options: DecodingOptions, labels: tuple[str, ...] | Alphabet | None = None
+    ) -> None:
+        """labels: of the columns, or an alphabet as it is; by default those of each utterance. Raises SettingError."""
+        self._labels = tuple(labels.labels) if isinstance(labels, Alphabet) else labels
         self._hotwords = Hotwords.of(options.hotwords, options.hotword_weight)
         self._limits = Limits(options.beam, options.beam_prune_logp, options.token_min_logp)
         self._fusion: ShallowFusion | None = None
@@ -137,6 +147,8 @@ class _Decoder:
         elif options.words:
             raise SettingError("words limit what a language model knows; give one, or leave words out")
         self._alphabets: dict[tuple[str, ...], Labels] = {}
+        if isinstance(labels, Alphabet):
+            self._alphabets[tuple(labels.labels)] = Labels(labels)
 
     def decode(self, utterance: Utterance) -> DecodedUtterance:
         """Raises SettingError, which says where."""

@@ -29,10 +29,10 @@ def data(
     hard: bool = False,
     overwrite: bool = False,
 ) -> dict[str, int]:
-    """Writes a data set into a folder, and gives the number of examples by file, or of pictures by class folder.
+    """Writes a data set into a folder, and gives the number of examples by file, or of pictures and sounds by folder.
 
-    name: text, pairs, labels, trees, pictures, captions, minimal-pairs, dates or conversations. examples: how many to
-    train on; for validation and testing, a tenth of that each. seed: other examples. hard: in a harder form, on
+    name: text, pairs, labels, trees, pictures, captions, minimal-pairs, dates, conversations or speech. examples: how
+    many to train on; for validation and testing, a tenth of that each. seed: other examples. hard: in a harder form, on
     which models differ. overwrite: whether files of the same names are replaced. Raises SettingError, OutputError.
 
     good:  chainrule.data("pairs", "pairs/")
@@ -51,7 +51,7 @@ def data(
         path.parent.mkdir(parents=True, exist_ok=True)
         with replace_file(path) as stream:
             stream.write(file.content)
-        shown = path.parent if path.suffix == ".png" else path
+        shown = path.parent if path.suffix in (".png", ".wav") else path
         counts[str(shown)] = counts.get(str(shown), 0) + file.examples
     return counts
 

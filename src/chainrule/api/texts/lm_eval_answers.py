@@ -15,6 +15,7 @@ from chainrule.api.opening import load
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.seq2seq.caption_model import CaptionModel
 from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel
+from chainrule.api.speech.speech_model import SpeechModel
 from chainrule.applications.continuations import (
     Pair,
     continuation_log_probs,
@@ -59,10 +60,11 @@ class Request(NamedTuple):
 def open_answering(
     path: str | os.PathLike[str], *, tokenizer: TokenizerConfig | str | None = None, markers: Markers | None = None
 ) -> Model | Seq2SeqModel:
-    """Opens a model whose answers are wanted. Raises WrongModelError if it captions pictures; what `load` raises."""
+    """Opens a model whose answers are wanted. Raises WrongModelError if it captions or hears; what `load` raises."""
     model = load(path, tokenizer=tokenizer, markers=markers)
-    if isinstance(model, CaptionModel):
-        raise WrongModelError(f"{path}: captions pictures; this takes a model that continues texts")
+    if isinstance(model, CaptionModel | SpeechModel):
+        does = "captions pictures" if isinstance(model, CaptionModel) else "hears"
+        raise WrongModelError(f"{path}: {does}; this takes a model that continues texts")
     return model
 
 

@@ -13,7 +13,7 @@ from chainrule.api.config import MemoryOptions, RunOptions, TokenOptions, Vector
 from chainrule.base.options import Options, changed, option
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from os import PathLike
 
     from _typeshed import DataclassInstance
@@ -25,12 +25,15 @@ if TYPE_CHECKING:
     from chainrule.applications.config import ReadyChannel
     from chainrule.applications.labelled_pairs import LabelledPair
     from chainrule.applications.noisy_channel.character_channel import Channel
+    from chainrule.errors import TextError
     from chainrule.mixture.config import CacheConfig
     from chainrule.neural.config import BidirectionalConfig, MaskedConfig, MaskedRecurrentConfig, NetworkConfig
     from chainrule.neural.config.network import LabellingConfig
     from chainrule.neural.config.seq2seq import CaptionConfig, Seq2SeqConfig
+    from chainrule.neural.config.speech import SpeechConfig
     from chainrule.ngram.config import NGramConfig
     from chainrule.pictures.captions import CaptionedPicture
+    from chainrule.sounds.transcripts import Transcript
     from chainrule.text.corpus.corpus import Paths, Source
     from chainrule.text.labelled import Labelled, LabelledUnit
     from chainrule.text.parallel import Pairs
@@ -219,6 +222,25 @@ class TrainCaptionsOptions(RunOptions, TokenOptions):
         "captioned pictures to choose the best weights by; by default the last training pictures",
         flag="valid",
         reads="file",
+    )
+
+
+@dataclass(frozen=True)
+class TrainSpeechOptions(RunOptions):
+    """The network that hears to train, and its transcripts."""
+
+    transcripts: Sequence[Transcript]
+    config: SpeechConfig | None = option(None, "its settings", flag=None)
+    _: KW_ONLY
+    training: TrainingConfig | None = changed(TextRunOptions, "training")
+    validation: Sequence[Transcript] | None = option(
+        None,
+        "sounds with transcripts to choose the best weights by; by default the last of those to train on",
+        flag="valid",
+        reads="file",
+    )
+    on_error: Callable[[TextError], object] | None = option(
+        None, "a callback for transcripts that cannot be learned from, which are left out", flag=None
     )
 
 

@@ -51,6 +51,8 @@ _NEXT: dict[str, str] = {
     "minimal-pairs": "chainrule train ngram {0}/train.txt -o lm/, and evaluate lm/ --minimal-pairs {0}/pairs.jsonl",
     "conversations": "chainrule train seq2seq --pairs {0}/train.jsonl -o talk/ --encoder lstm --decoder lstm "
     "--score dot --minutes 5, and chat talk/",
+    "speech": "chainrule train speech {0}/train.tsv --valid {0}/valid.tsv -o speech/ --minutes 1, train ngram "
+    "{0}/text.txt -o lm/, and evaluate speech/ {0}/test.tsv --lm lm/",
     "dates": "chainrule train seq2seq --pairs {0}/train.tsv -o dates/ --tokenizer character --minutes 2",
 }
 
@@ -85,10 +87,11 @@ def data(
     minimal-pairs: sentences, and pairs of a right and a wrong one.
     dates: dates as people write them, with their ISO form.
     conversations: a name and a town are told, and asked for later.
+    speech: sentences whose letters and digits are chords, in noise.
 
     With --hard, sentences are longer and reordered, verbs agree across clauses,
-    reviews are denied again and again, shapes overlap, dates are in words, and
-    answers combine two turns.
+    reviews are denied again and again, shapes overlap, dates are in words,
+    answers combine two turns, and chords are faster and in more noise.
 
     The same seed gives the same files on every machine.
     """

@@ -21,19 +21,21 @@ if TYPE_CHECKING:
 
 def attend(
     model: Annotated[
-        Path, Parameter(help="The folder of a Transformer, of a seq2seq model, of one of trees, or of a captioner.")
+        Path,
+        Parameter(help="The folder of a Transformer, a seq2seq model, one of trees, a captioner, or a speech model."),
     ],
     text: Annotated[
         str,
         Parameter(
-            help="The text to read; for a seq2seq model, the source; for a captioner, a picture.",
+            help="The text to read; for a seq2seq model, the source; for a captioner, a picture; for a speech model, a "
+            "sound.",
             allow_leading_hyphen=True,
         ),
     ],
     target: Annotated[
         str | None,
         Parameter(
-            help="For a seq2seq model or a captioner: what is written; by default what the model generates.",
+            help="For a seq2seq model, a captioner or a speech model: what is written; by default what it writes.",
             allow_leading_hyphen=True,
         ),
     ] = None,
@@ -42,7 +44,8 @@ def attend(
     output: Annotated[
         Path,
         Parameter(
-            name=("--output", "-o"), help="The file to write: a page, .html, or a picture, .svg; of captions also .png."
+            name=("--output", "-o"),
+            help="The file to write: a page, .html, or a picture, .svg; of captions and sounds also .png.",
         ),
     ],
     beside: Annotated[
@@ -68,16 +71,23 @@ def attend(
     caption: the brighter a place, the more attention it got. --beside adds
     other captioners, such as one of hard attention beside one of soft.
 
+    Of speech models, TEXT is a sound: the likeliest alignment of the characters
+    of the text to it, over its spectrogram.
+
     The page is one file and works offline.
     """
     from chainrule.api.seq2seq.caption_model import captions_pictures
     from chainrule.api.showing.attend import check_target
+    from chainrule.api.speech.speech_model import hears_sounds
 
     if captions_pictures(model):
         _draw_caption([model, *beside], text, target, output, overwrite=overwrite)
         return
     if beside:
         raise SettingError("--beside is for captioners; leave it out")
+    if hears_sounds(model):
+        _draw_sound(model, text, target, output, overwrite=overwrite)
+        return
     if output.suffix.lower() not in (".html", ".svg"):
         raise CycloptsError(msg=f"--output {output}: its name must end in .html or .svg.")
     check_target(output, overwrite=overwrite)
@@ -96,7 +106,8 @@ def attend(
 def _draw_caption(models: list[Path], picture: str, caption: str | None, output: Path, *, overwrite: bool) -> None:
     """Raises ModelFormatError, SettingError, TextError, OutputError."""
     from chainrule.api.seq2seq.caption_model import load_captioner
-    from chainrule.api.showing.attend import attend_picture, check_picture_target
+    from chainrule.api.showing.attend import attend_picture
+    from chainrule.drawing.plots import check_picture_target
 
     check_picture_target(output, overwrite=overwrite)
     with progress_bar() as progress:
@@ -104,6 +115,19 @@ def _draw_caption(models: list[Path], picture: str, caption: str | None, output:
         drawn = attend_picture(named, picture, caption)
     drawn.save(output, overwrite=overwrite)
     print(f"{output}: {count_of(len(drawn.captions), 'caption')}")
+
+
+def _draw_sound(path: Path, sound: str, text: str | None, output: Path, *, overwrite: bool) -> None:
+    """Raises ModelFormatError, SettingError, TextError, OutputError."""
+    from chainrule.api.showing.alignment import attend_sound
+    from chainrule.api.speech.speech_model import load_speech
+    from chainrule.drawing.plots import check_picture_target
+
+    check_picture_target(output, overwrite=overwrite)
+    with progress_bar() as progress:
+        drawn = attend_sound(load_speech(path, progress=progress), sound, text)
+    drawn.save(output, overwrite=overwrite)
+    print(f"{output}: {count_of(len(drawn.aligned.characters), 'character')}: {drawn.aligned.text}")
 
 
 def _reads_trees(path: Path) -> bool:

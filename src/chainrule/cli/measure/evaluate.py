@@ -37,6 +37,7 @@ from chainrule.cli.shared.texts import (
     text_for,
 )
 from chainrule.cli.use.classify import show_accuracy
+from chainrule.cli.use.speech import NO_MEASURING, SpeechMeasuring, evaluate_speech
 from chainrule.errors import TextError
 
 if TYPE_CHECKING:
@@ -255,6 +256,7 @@ def evaluate(
     words: Flags[VectorsEvaluation] = NO_FLAGS,
     pairs: PairsOptions = NO_PAIRS,
     captions: CaptionsOptions = NO_CAPTIONS,
+    speech: SpeechMeasuring = NO_MEASURING,
     tokenizer: ModelTokenizerName = None,
     markers: ModelMarkerRule = None,
     ends: Annotated[bool, flag(EvaluateOptions, "ends")] = True,
@@ -290,9 +292,12 @@ def evaluate(
     texts that it writes.
     A captioner is measured on --pictures: the same of their captions, and
     BLEU-1 to 4, METEOR, ROUGE-L and CIDEr-D of those that it writes.
+    A speech model is given sounds with transcripts in place of texts: word and
+    character error rates, and with --lm what a language model takes off them.
     """
     from chainrule.api.models.language_models import CausalModel
     from chainrule.api.seq2seq.caption_model import captions_pictures
+    from chainrule.api.speech.speech_model import hears_sounds
 
     if of_words := given_settings(words):
         if (
@@ -354,6 +359,11 @@ def evaluate(
         if holds_vectors(model):
             raise CycloptsError(msg=f"{model} holds word vectors; measure them with --similarity or --analogies.")
         raise CycloptsError(msg="TEXTS is missing.")
+    if hears_sounds(model):
+        evaluate_speech(model, texts, speech, strict=strict, json=json)
+        return
+    if speech != NO_MEASURING:
+        raise CycloptsError(msg="--lm is for speech models; leave it out.")
     if labels_inputs(model):
         if not ends or len(texts) > 1:
             raise CycloptsError(

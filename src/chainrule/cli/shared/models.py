@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from chainrule.api.models.model import Kind, Model
     from chainrule.api.seq2seq.caption_model import CaptionModel
     from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel
+    from chainrule.api.speech.speech_model import SpeechModel
     from chainrule.base.progress import Progress
     from chainrule.text.tokenization.config import TokenizerConfig
     from chainrule.text.tokenization.vocabulary import Markers
@@ -99,7 +100,7 @@ def labels_inputs(model: Path) -> bool:
 
 
 def save_or_keep(
-    model: Model | Seq2SeqModel | CaptionModel, target: Path, *, overwrite: bool, progress: Progress
+    model: Model | Seq2SeqModel | CaptionModel | SpeechModel, target: Path, *, overwrite: bool, progress: Progress
 ) -> None:
     """Saves a model after the work; if `target` can no longer be written, under a new name next to it.
 

@@ -75,7 +75,8 @@ def caption(
     paragraph, each with the probability that none follows.
     """
     from chainrule.api.seq2seq.caption_model import load_captioner
-    from chainrule.api.showing.attend import attend_picture, check_picture_target
+    from chainrule.api.showing.attend import attend_picture
+    from chainrule.drawing.plots import check_picture_target
 
     if not pictures:
         raise CycloptsError(msg="PICTURES is missing.")

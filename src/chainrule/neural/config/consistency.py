@@ -78,6 +78,8 @@ def check_transformer(config: Any) -> None:
         )
     if config.experts and config.chosen_experts > config.experts:
         raise SettingError(f"chosen_experts is {config.chosen_experts}, but there are {config.experts}; lower it")
+    if config.expert_width and not (config.experts and config.sublayer_norms == "both"):
+        raise SettingError("expert_width needs experts, and sublayer_norms that are both; leave it out, or set them")
     if config.window is not None and config.window > config.context:
         raise SettingError(f"a window of {config.window} is longer than the context of {config.context}; shorten it")
     _check_full_blocks(config)

@@ -16,7 +16,7 @@ SelfScore = Literal[
 NormPlace = Literal["pre", "post"]
 BiasedPart = Literal["query_key_value", "attention_out", "feed_forward"]
 SublayerNorms = Literal["before", "after", "both"]
-Mixer = Literal["attention", "convolution", "mamba", "mamba2", "delta"]
+Mixer = Literal["attention", "convolution", "mamba", "mamba2", "delta", "rwkv", "rwkv_channels"]
 RotaryScaling = Literal["none", "linear", "llama3", "yarn", "longrope"]
 Positions = Literal["none", "learned", "sinusoidal", "relative", "alibi", "rotary"]
 FeedForward = Literal[
@@ -137,6 +137,14 @@ class TransformerConfig(NetworkConfig):
         below=1024,
         is_rare=True,
     )
+    expert_width: int | None = option(
+        None,
+        "experts: hidden numbers of each, beside a feed-forward layer for all tokens, with norms of their own (Gemma "
+        "4); nothing: experts stand in its place",
+        least=1,
+        below=MAX_WIDTH,
+        is_rare=True,
+    )
     chosen_experts: int = option(2, "experts: how many of them are chosen", least=1, below=1024, is_rare=True)
     normalised_experts: bool = option(
         True, "experts: the weights of the chosen ones add up to 1, not those of all", is_rare=True
@@ -202,7 +210,8 @@ class TransformerConfig(NetworkConfig):
     mixers: tuple[Mixer, ...] = option(
         (),
         "what each block has in the place of attention; convolution: a short one between gates (LFM2); mamba, mamba2: "
-        "a selective state (Gu 2023, Dao 2024); delta: the gated delta rule (Yang 2024); nothing: attention in all",
+        "a selective state (Gu 2023, Dao 2024); delta: the gated delta rule (Yang 2024); rwkv, rwkv_channels: RWKV's "
+        "two halves (Peng 2023); nothing: attention in all",
         is_rare=True,
     )
     has_feed_forward: bool = option(True, "blocks have a feed-forward layer; off: none (Mamba)", is_rare=True)

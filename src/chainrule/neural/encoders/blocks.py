@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from chainrule.neural.layers.attention import attend, attend_unfused, build_score, capped, disentangled, scaled_dot
 from chainrule.neural.layers.basic import FeedForward, activation_of, drop, norm
-from chainrule.neural.layers.experts import Experts
+from chainrule.neural.layers.experts import Experts, ExpertsBeside
 from chainrule.neural.layers.matrix_products import by_position, elementwise, linear
 from chainrule.neural.layers.positions import Rotation, rotate
 from chainrule.neural.layers.recurrences import recurrence
@@ -172,18 +172,24 @@ class Block(nn.Module):
         parts = config.feed_forward, config.width, config.hidden_width_of(layer)
         bias = config.has_biases("feed_forward")
         self.feed_forward: FeedForward | Experts | None = None
+        self.experts_beside: ExpertsBeside | None = None
+        if config.has_feed_forward and (not config.experts or config.expert_width):
+            self.feed_forward = FeedForward(*parts, bias=bias)
         if config.has_feed_forward and config.experts:
-            self.feed_forward = Experts(
+            experts = Experts(
                 config.feed_forward,
-                parts[1:],
+                (config.width, config.expert_width or parts[2]),
                 config.experts,
                 config.chosen_experts,
                 normalised=config.normalised_experts,
                 bias=bias,
                 router_bias=config.router_bias,
             )
-        elif config.has_feed_forward:
-            self.feed_forward = FeedForward(*parts, bias=bias)
+            if self.feed_forward is None:
+                self.feed_forward = experts
+            else:
+                norms = [norm_of(config) for _ in range(3)]
+                self.experts_beside = ExpertsBeside(experts, norms, config.norm_epsilon)
         self.post, self.parallel = config.norm_place == "post", config.parallel
         before = 0 if config.sublayer_norms == "after" else 2
         if (config.parallel and config.shared_norm) or not config.has_feed_forward:
@@ -222,6 +228,8 @@ class Block(nn.Module):
             x = x + self._dropped(attended)
             assert self.feed_forward is not None
             added = self.feed_forward(self.norms[1](x) if self.norms else x)
+            if self.experts_beside is not None:
+                added = self.experts_beside(x, added)
             added = mask.edited("feed-forward", layer, self.norms_after[1](added.to(x.dtype)))
             return x + self._dropped(added)
         normed = x if self.post else self.norms[0](x)

@@ -3,6 +3,8 @@
 short convolution   y = W (C * conv(B * x)),  (B, C, x) = V u                              LFM2, Liquid AI 2025
 selective state     h = exp(dt A) h + dt B x;  y = C h + D x                               Mamba, Gu and Dao 2023
                     Mamba-2: the same decay for all numbers of a head               Dao and Gu 2024
+RWKV's time mixing  a weighted mean of all values, whose weights exp(k) decay with time; its channel mixing
+                    y = sigmoid(R x') V relu(K x')^2, x' between x and the token before it       Peng et al. 2023
 gated delta rule    S = exp(g) S;  S = S + k (b (v - k S))';  y = q S                      Yang et al. 2024
 
 Each reads a text token by token; its memory holds what the last tokens left. Without gradients, on a processor, the
@@ -19,7 +21,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from chainrule.neural.layers.matrix_products import linear
+from chainrule.neural.layers.matrix_products import elementwise, linear
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -206,6 +208,79 @@ class GatedDelta(nn.Module):
         return linear((heads * F.silu(gate)).flatten(2), self.out), (kept, state)
 
 
+class _Shift(nn.Module):
+    """Vectors between each token's and that before it, number by number: m x + (1 - m) x'; x' is 0 at a start."""
+
+    def __init__(self, width: int, count: int) -> None:
+        """count: of such vectors for each token."""
+        super().__init__()
+        self.shares = nn.Parameter(torch.full((count, 1, width), 0.5))  # three dimensions, as no matrix
+
+    def forward(self, x: Tensor, starts: Tensor | None, memory: Tensor | None) -> tuple[list[Tensor], Tensor]:
+        """The vectors, count times (B, T, D), and the last x, (B, 1, D)."""
+        before = x.new_zeros(len(x), 1, x.shape[2]) if memory is None else memory
+        before = torch.cat((before, x[:, :-1]), 1)
+        before = before if starts is None else before * ~starts[..., None]
+        return [x * share + before * (1 - share) for share in self.shares], x[:, -1:]
+
+
+class TimeMixing(nn.Module):
+    """RWKV 4's: sum_i exp(k_i - (t - 1 - i) w) v_i over the same sum without v, and exp(k_t + u) for the token itself.
+
+    The state is both sums, less a factor exp(m), so that none is infinite, and m.
+    """
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        width, inner = config.width, config.recurrence_width
+        self.shift = _Shift(width, 3)
+        self.key, self.value, self.gate = (nn.Linear(width, inner, bias=False) for _ in range(3))
+        self.log_decay, self.first = nn.Parameter(torch.linspace(-5, 3, inner)), nn.Parameter(torch.zeros(inner))
+        self.out = nn.Linear(inner, width, bias=False)
+
+    def forward(self, x: Tensor, starts: Tensor | None, memory: Memory | None) -> tuple[Tensor, Memory]:
+        """As `Recurrence`."""
+        (for_key, for_value, for_gate), last = self.shift(x, starts, None if memory is None else memory[0])
+        key, value = linear(for_key, self.key).float(), linear(for_value, self.value).float()
+        gate = elementwise(torch.sigmoid, linear(for_gate, self.gate))
+        sums, weights, most = key.new_zeros(3, len(x), key.shape[2]) if memory is None else memory[1].unbind(1)
+        decay, means = self.log_decay.exp(), []
+        for place in range(x.shape[1]):
+            own, given = key[:, place], value[:, place]
+            if starts is not None:
+                sums, weights = (part * ~starts[:, place, None] for part in (sums, weights))
+            most = torch.where(weights == 0, -1e38, most)  # of a state that has read nothing
+            greatest = torch.maximum(most, own + self.first)
+            before, now = _exp(most - greatest), _exp(own + self.first - greatest)
+            means.append((before * sums + now * given) / (before * weights + now))
+            greatest = torch.maximum(most - decay, own)
+            before, now = _exp(most - decay - greatest), _exp(own - greatest)
+            sums, weights, most = before * sums + now * given, before * weights + now, greatest
+        mixed = linear(gate * torch.stack(means, 1).to(gate.dtype), self.out)
+        return mixed, (last, torch.stack((sums, weights, most), 1))
+
+
+def _exp(x: Float[Tensor, "B I"]) -> Float[Tensor, "B I"]:
+    return elementwise(torch.exp, x)
+
+
+class ChannelMixing(nn.Module):
+    """RWKV 4's feed-forward layer, which reads the token before, too."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        width, hidden = config.width, config.hidden_width
+        self.shift = _Shift(width, 2)
+        self.key, self.value = nn.Linear(width, hidden, bias=False), nn.Linear(hidden, width, bias=False)
+        self.gate = nn.Linear(width, width, bias=False)
+
+    def forward(self, x: Tensor, starts: Tensor | None, memory: Memory | None) -> tuple[Tensor, Memory]:
+        """As `Recurrence`."""
+        (for_key, for_gate), last = self.shift(x, starts, None if memory is None else memory[0])
+        hidden = F.relu(linear(for_key, self.key)).square()
+        return elementwise(torch.sigmoid, linear(for_gate, self.gate)) * linear(hidden, self.value), (last,)
+
+
 _AT_ONCE = 1 << 21  # numbers of decay, which are computed before they are used
 
 
@@ -298,6 +373,8 @@ _KINDS = {
     "mamba": SelectiveState,
     "mamba2": SelectiveHeads,
     "delta": GatedDelta,
+    "rwkv": TimeMixing,
+    "rwkv_channels": ChannelMixing,
 }
 
 

@@ -33,7 +33,7 @@ from chainrule.open_models.architectures.llama import (
 from chainrule.open_models.architectures.marian import MARIAN
 from chainrule.open_models.architectures.olmo import EXAONE4, OLMO, OLMO2, OLMO3
 from chainrule.open_models.architectures.phi import PHI, PHI3, STABLELM, STARCODER2
-from chainrule.open_models.architectures.recurrent import LFM2, MAMBA, MAMBA2, QWEN3_5
+from chainrule.open_models.architectures.recurrent import LFM2, MAMBA, MAMBA2, QWEN3_5, RWKV
 from chainrule.open_models.architectures.t5 import MT5, T5
 
 ARCHITECTURES: dict[str, Architecture] = {
@@ -72,6 +72,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         LFM2,
         MAMBA,
         MAMBA2,
+        RWKV,
         QWEN3_5,
         NANOCHAT,
         GPT_NEOX,

@@ -303,6 +303,24 @@ def _write_bases(config: MaskedConfig) -> Json:
     return {**both, "rope_parameters": written["rope_parameters"]}
 
 
+_MODERN_ACTIVATIONS = {"gelu": "geglu_exact", "silu": "swiglu"}
+
+
+def _read_activation(config: Json) -> Json:
+    """Ours has one activation for blocks and for what stands before an output, which an encoder lacks."""
+    name, before_output = config.get("hidden_activation", "gelu"), config.get("classifier_activation", "gelu")
+    if name not in _MODERN_ACTIVATIONS:
+        raise ValueError(f"{name!r} is not supported; expected one of {', '.join(_MODERN_ACTIVATIONS)}")
+    if name != before_output and "ModernBertModel" not in (config.get("architectures") or ()):
+        raise ValueError(f"{name!r} in blocks and {before_output!r} before an output are not supported together")
+    return {"feed_forward": _MODERN_ACTIVATIONS[name]}
+
+
+def _write_activation(config: MaskedConfig) -> Json:
+    name = next((theirs for theirs, ours in _MODERN_ACTIVATIONS.items() if ours == config.feed_forward), "gelu")
+    return {"hidden_activation": name, "classifier_activation": name}  # of others, what is read again differs
+
+
 MODERNBERT = Architecture(
     model_type="modernbert",
     class_name="ModernBertForMaskedLM",
@@ -326,7 +344,7 @@ MODERNBERT = Architecture(
         Setting("intermediate_size", "feed_forward_width"),
         Setting("max_position_embeddings", "context", 8192),
         Setting("norm_eps", "norm_epsilon", 1e-5),
-        Setting("hidden_activation", "feed_forward", "gelu", {"gelu": "geglu_exact"}),
+        Rule(("hidden_activation", "classifier_activation"), _read_activation, _write_activation),
         Rule(("layer_types", "local_attention", "global_attn_every_n_layers"), _read_layers, _write_layers),
         Rule((*_ROPE.fields, "global_rope_theta"), _read_bases, _write_bases),
     ),
@@ -348,7 +366,6 @@ MODERNBERT = Architecture(
     fixed={
         **dict.fromkeys(("norm_bias", "attention_bias", "mlp_bias", "classifier_bias"), False),
         "decoder_bias": True,
-        "classifier_activation": "gelu",
         "tie_word_embeddings": True,
     },
     ignored=(

@@ -1,7 +1,8 @@
 """Gemma 4 for texts (Google 2026): no 1 + w; values are normalised, and each token has a vector for each block.
 
 Blocks that attend to all have heads of another width, of which only the first pairs turn; the last blocks take keys and
-values of others, have perhaps wider feed-forward layers, and each block's output is multiplied by a number.
+values of others, have perhaps wider feed-forward layers, and each block's output is multiplied by a number. Beside
+feed-forward layers there may be experts.
 """
 
 from __future__ import annotations
@@ -109,6 +110,23 @@ def _write_layer_inputs(config: TransformerConfig) -> Json:
     return {"hidden_size_per_layer_input": config.layer_input_width}
 
 
+_OF_EXPERTS = ("enable_moe_block", "num_experts", "top_k_experts", "moe_intermediate_size")
+
+
+def _read_experts(config: Json) -> Json:
+    if not config.get("enable_moe_block"):
+        return {}
+    count, chosen, width = (config.get(name) for name in _OF_EXPERTS[1:])
+    return {"experts": count, "chosen_experts": chosen, "expert_width": width}
+
+
+def _write_experts(config: TransformerConfig) -> Json:
+    if not config.experts:
+        return {"enable_moe_block": False}
+    values = True, config.experts, config.chosen_experts, config.expert_width
+    return dict(zip(_OF_EXPERTS, values, strict=True))
+
+
 def _split_full(parts: int) -> Callable[[ndarray, TransformerConfig], list[ndarray]]:
     """Splits the rows of a block that attends to all. parts: how many: queries, keys, and perhaps values."""
 
@@ -157,6 +175,18 @@ _ATTENTION = (
     Tensor(_OURS, _QUERY, in_layer=lambda config, layer: not _has_own(config, layer)),
 )
 
+_BESIDE = _BLOCK + "experts_beside."
+_EXPERTS = (
+    Tensor(_BESIDE + "experts.router.weight", _LAYER + "router.proj.weight"),
+    Tensor(_BESIDE + "gain", _LAYER + "router.scale"),
+    Tensor(_BESIDE + "factors", _LAYER + "router.per_expert_scale"),
+    Tensor(_BESIDE + "experts.experts.{expert}.up.weight", _LAYER + "experts.gate_up_proj", of_experts=True),
+    Tensor(_BESIDE + "experts.experts.{expert}.down.weight", _LAYER + "experts.down_proj", of_experts=True),
+    Tensor(_BESIDE + "norms.0.weight", _LAYER + "post_feedforward_layernorm_1.weight"),
+    Tensor(_BESIDE + "norms.1.weight", _LAYER + "pre_feedforward_layernorm_2.weight"),
+    Tensor(_BESIDE + "norms.2.weight", _LAYER + "post_feedforward_layernorm_2.weight"),
+)
+
 GEMMA4 = replace(
     GEMMA2,
     model_type="gemma4_text",
@@ -187,6 +217,7 @@ GEMMA4 = replace(
         Rule(("rope_parameters",), _read_two_ropes, _write_two_ropes),
         Rule(("hidden_size_per_layer_input", "vocab_size_per_layer_input"), _read_layer_inputs, _write_layer_inputs),
         cap("final_logit_softcapping", "logit_cap", None),
+        Rule(_OF_EXPERTS, _read_experts, _write_experts),
     ),
     tensors=(
         *(row for row in GEMMA2.tensors if row.ours != _OURS and not row.ours.endswith(".bias")),
@@ -199,7 +230,7 @@ GEMMA4 = replace(
         Tensor(_BLOCK + "layer_input.out.weight", _LAYER + "per_layer_projection.weight"),
         Tensor(_BLOCK + "layer_input.norm.weight", _LAYER + "post_per_layer_input_norm.weight"),
         Tensor(_BLOCK + "block_scale", _LAYER + "layer_scalar"),
+        *_EXPERTS,
     ),
-    fixed={"attention_bias": False, "enable_moe_block": False, "use_bidirectional_attention": None},
-    ignored=(*GEMMA2.ignored, "num_experts", "top_k_experts", "moe_intermediate_size"),
+    fixed={"attention_bias": False, "use_bidirectional_attention": None},
 )

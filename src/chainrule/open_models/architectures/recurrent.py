@@ -1,8 +1,9 @@
 """Models whose blocks carry a state from token to token: LFM2 (Liquid AI 2025), Mamba and Mamba-2 (Gu and Dao
-2023, 2024), Qwen 3.5.
+2023, 2024), RWKV 4 (Peng et al. 2023), Qwen 3.5.
 
 LFM2 has short convolutions in most layers, and attention in the others. Mamba has neither attention nor feed-forward
-layers. Qwen 3.5 (2026) has the gated delta rule in three of four layers, and attention with gates in the fourth.
+layers. A layer of RWKV is two blocks here, each with a state of its own. Qwen 3.5 (2026) has the gated delta rule in
+three of four layers, and attention with gates in the fourth.
 """
 
 from __future__ import annotations
@@ -333,4 +334,87 @@ QWEN3_5 = replace(
     fixed={"attention_bias": False, "attn_output_gate": True},
     ignored=(*LLAMA.ignored, "mamba_ssm_dtype", "mtp_num_hidden_layers", "mtp_use_dedicated_embeddings"),
     ignored_tensors=(r"mtp\..*",),
+)
+
+
+def _read_halves(config: Json) -> Json:
+    layers, width = config["num_hidden_layers"], config["hidden_size"]
+    return {
+        "layers": 2 * layers,
+        "mixers": ("rwkv", "rwkv_channels") * layers,
+        "recurrence_width": config.get("attention_hidden_size") or width,
+        "feed_forward_width": config.get("intermediate_size") or 4 * width,
+    }
+
+
+def _write_halves(config: TransformerConfig) -> Json:
+    return {
+        "num_hidden_layers": config.layers // 2,
+        "attention_hidden_size": config.recurrence_width,
+        "intermediate_size": config.hidden_width,
+    }
+
+
+_SHARES = Change(lambda tensors, config: np.concatenate(tensors), lambda array, config: np.split(array, len(array)))
+
+
+def _is_first_half(config: TransformerConfig, layer: int) -> bool:
+    return layer % 2 == 0
+
+
+def _is_second_half(config: TransformerConfig, layer: int) -> bool:
+    return layer % 2 == 1
+
+
+def _half(part: str, norm: str, is_own: Callable[[TransformerConfig, int], bool], **names: str) -> tuple[Tensor, ...]:
+    """The tensors of one of two blocks. part, norm: their names in a layer of theirs. names: theirs, by ours."""
+    theirs, ours = f"rwkv.blocks.{{half}}.{part}.", _BLOCK + "recurrence."
+    shares = ("key", "value", "receptance") if part == "attention" else ("key", "receptance")
+    own = {"key.weight": "key.weight", "value.weight": "value.weight", "gate.weight": "receptance.weight", **names}
+    return (
+        *(
+            Tensor(f"{_BLOCK}norms.0.{kind}", f"rwkv.blocks.{{half}}.{norm}.{kind}", in_layer=is_own)
+            for kind in ("weight", "bias")
+        ),
+        Tensor(f"{ours}shift.shares", tuple(f"{theirs}time_mix_{name}" for name in shares), _SHARES, in_layer=is_own),
+        *(Tensor(ours + name, theirs + other, in_layer=is_own) for name, other in own.items()),
+    )
+
+
+RWKV = Architecture(
+    model_type="rwkv",
+    class_name="RwkvForCausalLM",
+    family="transformer",
+    config=TransformerConfig,
+    implied={
+        **LLAMA.implied,
+        "has_feed_forward": False,
+        "heads": 1,
+        "context": 2048,
+        "positions": "none",
+        "norm": "layer",
+        "biases": True,
+        "embedding_norm": True,
+    },
+    settings=(
+        Setting("hidden_size", "width"),
+        Setting("layer_norm_epsilon", "norm_epsilon", 1e-5),
+        Setting("tie_word_embeddings", "tied", False),
+        Rule(("num_hidden_layers", "attention_hidden_size", "intermediate_size"), _read_halves, _write_halves),
+    ),
+    tensors=(
+        Tensor("embedding.weight", "rwkv.embeddings.weight", by_token=True),
+        *weight_and_bias("embedding.norm", "rwkv.blocks.0.pre_ln"),
+        *_half(
+            "attention",
+            "ln1",
+            _is_first_half,
+            **{"log_decay": "time_decay", "first": "time_first", "out.weight": "output.weight"},
+        ),
+        *_half("feed_forward", "ln2", _is_second_half),
+        *weight_and_bias("encoder.norm", "rwkv.ln_out"),
+        Tensor("output.weight", "head.weight", by_token=True),
+    ),
+    ignored=("context_length", "max_position_embeddings", "rescale_every"),  # the last halves all, against float16
+    prefix="rwkv.",
 )

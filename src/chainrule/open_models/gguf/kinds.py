@@ -8,18 +8,16 @@ not say, since llama.cpp knows it by the name of the architecture, follows from 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-import numpy as np
+from chainrule.open_models.gguf import changes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from numpy import ndarray
 
-    Json = dict[str, Any]
-    Change = Callable[[ndarray, Json], ndarray]  # given a config.json
-    More = Callable[[Json, Collection[str]], Json]
+    from chainrule.open_models.gguf.changes import Change, More
 
 # GGUF's names of tensors -> Hugging Face's; those of a block follow blk.0. and so on; .weight or .bias follows them.
 TENSORS = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
@@ -56,12 +54,13 @@ _QWEN_EXPERTS = {
 class Kind(NamedTuple):
     """An architecture in GGUF. names: of tensors of a block that differ from LLaMA's. top: of other tensors, likewise.
 
+    Names of an encoder's blocks begin with enc., of a decoder's with dec.; Hugging Face's then have their {layer}.
     A name may have its ending, .weight or .bias; then Hugging Face's has none. One that ends with #0, #1 and so on is a
     part of a tensor, and `joins` has a function that makes it of these parts.
     layers: what Hugging Face's names of a block begin with. is_paired: whether the rows of q and k are reordered.
     counts_one: whether gains have 1 added. fields: of config.json that have another name than usual; None for those
-    that do not matter. changes: of tensors, by GGUF's names. more: a function that completes a config.json, given
-    the names of the tensors. is_encoder: whether it reads a text with a token of its own on either side.
+    that do not matter. changes: of tensors, by GGUF's names. more: a function that completes a config.json. reads:
+    a text; one framed by a token on either side; or a source, which a token ends.
     """
 
     model_type: str
@@ -73,157 +72,8 @@ class Kind(NamedTuple):
     fields: Mapping[str, str | None] = {}
     changes: Mapping[str, Change] = {}
     joins: Mapping[str, Callable[[list[ndarray]], ndarray]] = {}
-    more: More = lambda config, names: {}
-    is_encoder: bool = False
-
-
-def _query_scale(large: int) -> More:
-    """That of Gemma, which is by the width of a head, but in its largest model, which has that many layers."""
-
-    def more(config: Json, names: Collection[str]) -> Json:
-        width = config.get("head_dim") or 256
-        if config["num_hidden_layers"] == large:
-            width = config["hidden_size"] // config["num_attention_heads"]
-        return {"query_pre_attn_scalar": width}
-
-    return more
-
-
-def _tied(config: Json, names: Collection[str]) -> Json:
-    return {"tie_word_embeddings": True}
-
-
-def _of_convolutions(config: Json, names: Collection[str]) -> Json:
-    """LFM2's layers without heads of keys have a convolution."""
-    heads = config.pop("num_key_value_heads", None)
-    said: Json = {"block_auto_adjust_ff_dim": False}
-    if isinstance(heads, list):
-        said["layer_types"] = ["full_attention" if own else "conv" for own in heads]
-        said["num_key_value_heads"] = max(heads, default=None)
-    return said
-
-
-def _of_states(config: Json, names: Collection[str]) -> Json:
-    inner = config.pop("ssm.inner_size", 2 * config["hidden_size"])
-    return {"expand": inner / config["hidden_size"], "use_bias": False, "use_conv_bias": True}
-
-
-def _of_heads(config: Json, names: Collection[str]) -> Json:
-    """Mamba 2's states by heads."""
-    inner, heads = config.pop("ssm.inner_size", 2 * config["hidden_size"]), config.get("num_heads") or 1
-    said = {"expand": inner / config["hidden_size"], "head_dim": inner // heads}
-    return {**said, "use_bias": False, "use_conv_bias": True}
-
-
-def _of_delta(config: Json, names: Collection[str]) -> Json:
-    """Qwen 3.5's values by heads."""
-    inner, heads = config.pop("ssm.inner_size", 0), config.get("linear_num_value_heads") or 1
-    return {"linear_value_head_dim": inner // heads}
-
-
-def _of_falcon(config: Json, names: Collection[str]) -> Json:
-    """Without a head of keys for all queries, it is a new decoder, with one norm or two."""
-    has_two = "blk.0.attn_norm_2.weight" in names
-    is_new = has_two or config.get("num_kv_heads") != 1
-    said: Json = {"new_decoder_architecture": is_new, "multi_query": not is_new, "alibi": False}
-    return {**said, "num_ln_in_parallel_attn": 1 + has_two if is_new else None, "bias": "blk.0.ffn_up.bias" in names}
-
-
-def _of_yarn(config: Json, names: Collection[str]) -> Json:
-    """gpt-oss does not round the ends of YaRN's ramp to whole pairs."""
-    scaling = config.get("rope_scaling")
-    return {"rope_scaling": {**scaling, "truncate": False}} if isinstance(scaling, dict) else {}
-
-
-def _of_neox(config: Json, names: Collection[str]) -> Json:
-    return {"rotary_pct": config.pop("partial_rotary_factor", 1.0)}
-
-
-def _as_it_is(config: Json, names: Collection[str]) -> Json:
-    """What an encoder with the settings of BERT has, whatever it was: positions begin at the first row."""
-    return {"architectures": ["BertModel"], "hidden_act": "gelu"}
-
-
-def _as_convolution(rows: ndarray, config: Json) -> ndarray:
-    return rows[:, None] if rows.ndim == 2 else rows
-
-
-def _flat(array: ndarray, config: Json) -> ndarray:
-    return array.reshape(-1)
-
-
-def _transposed(matrix: ndarray, config: Json) -> ndarray:
-    return matrix.T
-
-
-def _matrices_transposed(matrices: ndarray, config: Json) -> ndarray:
-    """(E, D, I) -> (E, I, D), or a vector for each expert as it is."""
-    return matrices.swapaxes(1, 2) if matrices.ndim == 3 else matrices
-
-
-def _taking_turns(parts: list[ndarray]) -> ndarray:
-    """The gates of gpt-oss's experts, and what they multiply: (E, I, D) twice -> (E, D, 2I), row by row in turn."""
-    both = np.stack(parts, 2)  # (E, I, 2, D), or (E, I, 2)
-    both = both.reshape(both.shape[0], -1, *both.shape[3:])
-    return both.swapaxes(1, 2) if both.ndim == 3 else both
-
-
-def _by_group(rows: ndarray, config: Json) -> ndarray:
-    """Falcon's queries, keys and values one on the other, as (K, H/K + 2, d) rows."""
-    heads, groups = config.get("num_attention_heads") or 1, config.get("num_kv_heads") or 1
-    width = config["hidden_size"] // heads
-    if len(rows) != (heads + 2 * groups) * width or heads % groups:
-        return rows  # of another shape than config.json asks for, which is an error of its own
-    parts = np.split(rows, [heads * width, (heads + groups) * width])
-    grouped = [part.reshape(groups, -1, width, *rows.shape[1:]) for part in parts]
-    return np.concatenate(grouped, 1).reshape(rows.shape)
-
-
-def _by_head(heads_field: str) -> Change:
-    """Queries, keys and values one on the other, (3, H, d) rows, as (H, 3, d) rows. heads_field: that says H."""
-
-    def change(rows: ndarray, config: Json) -> ndarray:
-        heads = config.get(heads_field) or 1
-        if len(rows) % (3 * heads):
-            return rows
-        return rows.reshape(3, heads, -1, *rows.shape[1:]).swapaxes(0, 1).reshape(rows.shape)
-
-    return change
-
-
-def _values_by_key(rows: ndarray, config: Json) -> ndarray:
-    """Rows of Qwen 3.5's heads of values, in the order of ggml, (H/K, K, d), as (K, H/K, d)."""
-    heads, keys = (config.get(f"linear_num_{name}_heads") or 1 for name in ("value", "key"))
-    if heads % keys or len(rows) % heads:
-        return rows
-    return rows.reshape(heads // keys, keys, -1, *rows.shape[1:]).swapaxes(0, 1).reshape(rows.shape)
-
-
-def _only_values_by_key(rows: ndarray, config: Json) -> ndarray:
-    """Queries and keys as they are, then values as above."""
-    keys = 2 * (config.get("linear_num_key_heads") or 0) * (config.get("linear_key_head_dim") or 0)
-    return np.concatenate([rows[:keys], _values_by_key(rows[keys:], config)])
-
-
-def _columns_by_key(matrix: ndarray, config: Json) -> ndarray:
-    return np.ascontiguousarray(_values_by_key(np.ascontiguousarray(matrix.T), config).T)
-
-
-def _delta_convolution(rows: ndarray, config: Json) -> ndarray:
-    return _as_convolution(_only_values_by_key(rows, config), config)
-
-
-def _delta_decays(decays: ndarray, config: Json) -> ndarray:
-    return _values_by_key(_log_of_negative(decays, config), config)
-
-
-def _log_of_negative(decays: ndarray, config: Json) -> ndarray:
-    with np.errstate(invalid="ignore", divide="ignore"):  # NaN is refused with the tensor's name
-        return np.log(-decays)
-
-
-def _flat_log(decays: ndarray, config: Json) -> ndarray:
-    return _log_of_negative(decays, config).reshape(-1)
+    more: More = lambda config, tensors: {}
+    reads: Literal["text", "framed", "source"] = "text"
 
 
 _GPT2 = {
@@ -257,6 +107,62 @@ _BERT_TOP = {
     "position_embd": "embeddings.position_embeddings",
     "token_types": "embeddings.token_type_embeddings",
     "token_embd_norm": "embeddings.LayerNorm",
+}
+_MODERN = {
+    "attn_norm": "attn_norm",
+    "attn_qkv": "attn.Wqkv",
+    "attn_output": "attn.Wo",
+    "ffn_norm": "mlp_norm",
+    "ffn_up": "mlp.Wi",
+    "ffn_down": "mlp.Wo",
+}
+_GEMMA4 = {
+    "layer_output_scale.weight": "layer_scalar",
+    "inp_gate": "per_layer_input_gate",
+    "proj": "per_layer_projection",
+    "post_norm": "post_per_layer_input_norm",
+    "ffn_gate_inp": "router.proj",
+    "ffn_gate_inp.scale": "router.scale",
+    "ffn_gate_up_exps.weight": "experts.gate_up_proj",
+    "ffn_down_exps.weight": "experts.down_proj",
+    "ffn_down_exps.scale": "router.per_expert_scale",
+    "post_ffw_norm_1": "post_feedforward_layernorm_1",
+    "pre_ffw_norm_2": "pre_feedforward_layernorm_2",
+    "post_ffw_norm_2": "post_feedforward_layernorm_2",
+}
+_OF_GEMMA4 = {
+    "attention.key_length": "global_head_dim",
+    "attention.key_length_swa": "head_dim",
+    "attention.shared_kv_layers": "num_kv_shared_layers",
+    "embedding_length_per_layer_input": "hidden_size_per_layer_input",
+    "expert_count": "num_experts",
+    "expert_used_count": "top_k_experts",
+    **dict.fromkeys(("attention.value_length_swa", "rope.dimension_count", "rope.dimension_count_swa"), None),
+}
+# Of a block of either side, and of T5's layers in it; the last is the feed-forward one.
+_T5_ATTENTION = {"attn_norm": "layer_norm", **{f"attn_{name}": f"SelfAttention.{name}" for name in "qkvo"}}
+_T5_ATTENTION |= {"attn_rel_b": "SelfAttention.relative_attention_bias"}
+_T5_CROSS = {"cross_attn_norm": "layer_norm", **{f"cross_attn_{name}": f"EncDecAttention.{name}" for name in "qkvo"}}
+_T5_CROSS |= {"cross_attn_rel_b": "EncDecAttention.relative_attention_bias"}
+_T5_FED = {"ffn_norm": "layer_norm", "ffn_up": "DenseReluDense.wi", "ffn_down": "DenseReluDense.wo"}
+_T5 = {
+    f"{side[:3]}.{name}": f"{side}.block.{{layer}}.layer.{number}.{theirs}"
+    for side, layers in (("encoder", (_T5_ATTENTION, _T5_FED)), ("decoder", (_T5_ATTENTION, _T5_CROSS, _T5_FED)))
+    for number, names in enumerate(layers)
+    for name, theirs in names.items()
+}
+_OF_T5 = {
+    "block_count": "num_layers",
+    "decoder_block_count": "num_decoder_layers",
+    "embedding_length": "d_model",
+    "feed_forward_length": "d_ff",
+    "context_length": "n_positions",
+    "attention.head_count": "num_heads",
+    "attention.key_length": "d_kv",
+    "attention.layer_norm_rms_epsilon": "layer_norm_epsilon",
+    "attention.layer_norm_epsilon": None,
+    "attention.relative_buckets_count": "relative_attention_num_buckets",
+    "decoder_start_token_id": "decoder_start_token_id",
 }
 _OSS = {
     "post_attention_norm": "post_attention_layernorm",
@@ -310,10 +216,21 @@ KINDS: dict[str, Kind] = {
     "llama": Kind("llama", _MIXTRAL, is_paired=True),
     "qwen2": Kind("qwen2"),
     "qwen3": Kind("qwen3"),
-    "qwen3moe": Kind("qwen3_moe", _QWEN_EXPERTS, more=lambda config, names: {"norm_topk_prob": True}),
+    "qwen3moe": Kind("qwen3_moe", _QWEN_EXPERTS, more=lambda config, tensors: {"norm_topk_prob": True}),
     "gemma": Kind("gemma", counts_one=True),
-    "gemma2": Kind("gemma2", _GEMMA_NORMS, counts_one=True, more=_query_scale(46)),
-    "gemma3": Kind("gemma3_text", _GEMMA_NORMS, counts_one=True, more=_query_scale(62)),
+    "gemma2": Kind("gemma2", _GEMMA_NORMS, counts_one=True, more=changes.query_scale(46)),
+    "gemma3": Kind("gemma3_text", _GEMMA_NORMS, counts_one=True, more=changes.query_scale(62)),
+    "gemma4": Kind(
+        "gemma4_text",
+        {**_GEMMA_NORMS, **_GEMMA4},
+        {
+            "per_layer_token_embd": "model.embed_tokens_per_layer",
+            "per_layer_model_proj": "model.per_layer_model_projection",
+            "per_layer_proj_norm": "model.per_layer_projection_norm",
+        },
+        fields=_OF_GEMMA4,
+        more=changes.of_gemma4,
+    ),
     "smollm3": Kind("smollm3", is_paired=True),
     "phi2": Kind(
         "phi",
@@ -330,8 +247,8 @@ KINDS: dict[str, Kind] = {
         fields={"attention.layer_norm_epsilon": "norm_epsilon"},
     ),
     "stablelm": Kind("stablelm"),
-    "command-r": Kind("cohere", more=_tied),
-    "cohere2": Kind("cohere2", more=_tied),
+    "command-r": Kind("cohere", more=changes.tied),
+    "cohere2": Kind("cohere2", more=changes.tied),
     "granite": Kind("granite", is_paired=True, fields={"logit_scale": "logits_scaling"}),
     "glm4": Kind(
         "glm4",
@@ -359,8 +276,8 @@ KINDS: dict[str, Kind] = {
         },
         dict.fromkeys(("token_embd_norm", "output_norm"), "model.embedding_norm"),
         fields={"attention.layer_norm_rms_epsilon": "norm_eps"},
-        changes={"shortconv.conv": _as_convolution},
-        more=_of_convolutions,
+        changes={"shortconv.conv": changes.as_convolution},
+        more=changes.of_convolutions,
     ),
     "mamba": Kind(
         "mamba",
@@ -368,8 +285,8 @@ KINDS: dict[str, Kind] = {
         _MAMBA_TOP,
         "backbone.layers.{layer}.",
         fields=_OF_MAMBA,
-        changes={"ssm_conv1d": _as_convolution, "ssm_a": _log_of_negative},
-        more=_of_states,
+        changes={"ssm_conv1d": changes.as_convolution, "ssm_a": changes.log_of_negative},
+        more=changes.of_states,
     ),
     "mamba2": Kind(
         "mamba2",
@@ -377,8 +294,13 @@ KINDS: dict[str, Kind] = {
         _MAMBA_TOP,
         "backbone.layers.{layer}.",
         fields={**_OF_MAMBA, "ssm.time_step_rank": "num_heads", "ssm.group_count": "n_groups"},
-        changes={"ssm_conv1d": _as_convolution, "ssm_a": _flat_log, "ssm_d": _flat, "ssm_norm": _flat},
-        more=_of_heads,
+        changes={
+            "ssm_conv1d": changes.as_convolution,
+            "ssm_a": changes.flat_log,
+            "ssm_d": changes.flat,
+            "ssm_norm": changes.flat,
+        },
+        more=changes.of_heads,
     ),
     "qwen35": Kind(
         "qwen3_5_text",
@@ -394,21 +316,21 @@ KINDS: dict[str, Kind] = {
             "rope.dimension_sections": None,  # of texts, all three positions are the same
         },
         changes={
-            "attn_qkv": _only_values_by_key,
-            "ssm_conv1d": _delta_convolution,
-            "ssm_a": _delta_decays,
-            "ssm_out": _columns_by_key,
-            **dict.fromkeys(("attn_gate", "ssm_beta", "ssm_alpha", "ssm_dt"), _values_by_key),
+            "attn_qkv": changes.only_values_by_key,
+            "ssm_conv1d": changes.delta_convolution,
+            "ssm_a": changes.delta_decays,
+            "ssm_out": changes.columns_by_key,
+            **dict.fromkeys(("attn_gate", "ssm_beta", "ssm_alpha", "ssm_dt"), changes.values_by_key),
         },
-        more=_of_delta,
+        more=changes.of_delta,
     ),
     "gpt-oss": Kind(
         "gpt_oss",
         _OSS,
         fields={"expert_feed_forward_length": "intermediate_size"},
-        changes={"ffn_down_exps": _matrices_transposed},
-        joins=dict.fromkeys(("mlp.experts.gate_up_proj", "mlp.experts.gate_up_proj_bias"), _taking_turns),
-        more=_of_yarn,
+        changes={"ffn_down_exps": changes.matrices_transposed},
+        joins=dict.fromkeys(("mlp.experts.gate_up_proj", "mlp.experts.gate_up_proj_bias"), changes.taking_turns),
+        more=changes.of_yarn,
     ),
     "gpt2": Kind(
         "gpt2",
@@ -416,7 +338,7 @@ KINDS: dict[str, Kind] = {
         {"token_embd": "transformer.wte", "position_embd": "transformer.wpe", "output_norm": "transformer.ln_f"},
         "transformer.h.{layer}.",
         fields=_OF_GPT2,
-        changes=dict.fromkeys(("attn_qkv", "attn_output", "ffn_up", "ffn_down"), _transposed),
+        changes=dict.fromkeys(("attn_qkv", "attn_output", "ffn_up", "ffn_down"), changes.transposed),
     ),
     "gptneox": Kind(
         "gpt_neox",
@@ -432,8 +354,8 @@ KINDS: dict[str, Kind] = {
             "output": "embed_out",
         },
         "gpt_neox.layers.{layer}.",
-        changes={"attn_qkv": _by_head("num_attention_heads")},
-        more=_of_neox,
+        changes={"attn_qkv": changes.by_head("num_attention_heads")},
+        more=changes.of_neox,
     ),
     "falcon": Kind(
         "falcon",
@@ -445,8 +367,8 @@ KINDS: dict[str, Kind] = {
             "feed_forward_length": "ffn_hidden_size",
             "attention.layer_norm_epsilon": "layer_norm_epsilon",
         },
-        changes={"attn_qkv": _by_group},
-        more=_of_falcon,
+        changes={"attn_qkv": changes.by_group},
+        more=changes.of_falcon,
     ),
     "bloom": Kind(
         "bloom",
@@ -465,7 +387,7 @@ KINDS: dict[str, Kind] = {
             "attention.head_count_kv": None,
             "attention.layer_norm_epsilon": "layer_norm_epsilon",
         },
-        changes={"attn_qkv": _by_head("n_head")},
+        changes={"attn_qkv": changes.by_head("n_head")},
     ),
     "bert": Kind(
         "bert",
@@ -473,13 +395,60 @@ KINDS: dict[str, Kind] = {
         _BERT_TOP,
         "encoder.layer.{layer}.",
         fields={"attention.head_count_kv": None, "attention.causal": None, "pooling_type": None},
-        more=_as_it_is,
-        is_encoder=True,
+        more=changes.as_it_is,
+        reads="framed",
+    ),
+    "modern-bert": Kind(
+        "modernbert",
+        _MODERN,
+        {
+            "token_embd": "embeddings.tok_embeddings",
+            "token_embd_norm": "embeddings.norm",
+            "output_norm": "final_norm",
+            "cls": "head.dense",
+            "cls.norm": "head.norm",
+        },
+        "layers.{layer}.",
+        fields={
+            "attention.sliding_window": "local_attention",
+            "hidden_activation": "hidden_activation",
+            **dict.fromkeys(("attention.layer_norm_epsilon", "attention.layer_norm_rms_epsilon"), "norm_eps"),
+            **dict.fromkeys(("attention.head_count_kv", "attention.causal", "pooling_type"), None),
+        },
+        more=changes.of_modernbert,
+        reads="framed",
+    ),
+    "t5": Kind(
+        "t5",
+        _T5,
+        {
+            "token_embd": "shared",
+            "output": "lm_head",
+            "enc.output_norm": "encoder.final_layer_norm",
+            "dec.output_norm": "decoder.final_layer_norm",
+        },
+        layers="",
+        fields=_OF_T5,
+        more=changes.of_t5,
+        reads="source",
     ),
 }
 _WITH_TWO_NORMS = KINDS["falcon"]._replace(names={**_FALCON, "attn_norm": "ln_mlp", "attn_norm_2": "ln_attn"})
+_GATED_T5 = KINDS["t5"]._replace(
+    names={name: theirs.replace(".wi", ".wi_1") for name, theirs in _T5.items()}
+    | {
+        name.replace("_up", "_gate"): theirs.replace(".wi", ".wi_0")
+        for name, theirs in _T5.items()
+        if name.endswith("ffn_up")
+    }
+)
+# Kinds whose tensors have other names where a file has a certain one.
+_VARIANTS = (("falcon", "blk.0.attn_norm_2.weight", _WITH_TWO_NORMS), ("t5", "enc.blk.0.ffn_gate.weight", _GATED_T5))
 
 
 def kind_of(architecture: str, names: Collection[str]) -> Kind:
     """The kind of a file. names: of its tensors."""
-    return _WITH_TWO_NORMS if "blk.0.attn_norm_2.weight" in names else KINDS[architecture]
+    for name, tensor, kind in _VARIANTS:
+        if architecture == name and tensor in names:
+            return kind
+    return KINDS[architecture]

@@ -16,7 +16,8 @@ from chainrule.open_models.architectures import ARCHITECTURES
 from chainrule.open_models.gguf.kinds import BLOCK, KINDS, TENSORS, kind_of
 from chainrule.open_models.gguf.tokenizer import definition_of_gguf
 from chainrule.open_models.identify import nearest_of
-from chainrule.storage.gguf import open_gguf
+from chainrule.open_models.quantised import StoredMatrix, changed
+from chainrule.storage.gguf import named_architecture, open_gguf
 from chainrule.storage.hugging_face import MODULES, Checkpoint
 
 if TYPE_CHECKING:
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 
     from numpy import ndarray
 
-    from chainrule.open_models.gguf.kinds import Change, Kind
+    from chainrule.open_models.gguf.changes import Change
+    from chainrule.open_models.gguf.kinds import Kind
     from chainrule.storage.gguf import Tensors
 
     Json = dict[str, Any]
@@ -63,6 +65,7 @@ _FIELDS = {
 _ROTATED, _PATTERN = "rope.dimension_count", "attention.sliding_window_pattern"
 _SCALING, _LOCAL_BASE = "rope.scaling.", "rope.freq_base_swa"
 _ALSO_KNOWN = {"attention.value_length", "tensor_data_layout", _ROTATED, _PATTERN, _LOCAL_BASE, "expert_weights_norm"}
+_WITH_LOCAL_BASE = ("gemma3_text", "gemma4_text", "modernbert")
 _LONG, _SHORT, _DIVISORS = "rope_factors_long.weight", "rope_factors_short.weight", "rope_freqs.weight"
 
 
@@ -80,28 +83,41 @@ def open_gguf_checkpoint(path: Path) -> Checkpoint:
     config = _config(path, name, kind, metadata, tensors)
     parts = _parts(path, name, kind, config, tensors)
     kinds, template = tensors.kinds(), metadata.get("tokenizer.chat_template")
+    renamed = _Renamed(tensors, parts)
     return Checkpoint(
         str(path),
         {**config, **_ends(metadata)},
-        _Renamed(tensors, parts),
+        renamed,
         {name: f"{path} ({kinds[part.sources[0]]} {part.sources[0]!r})" for name, part in parts.items()},
-        definition_of_gguf(path, metadata, is_encoder=kind.is_encoder),
+        definition_of_gguf(path, metadata, kind.reads),
         chat_template=template if isinstance(template, str) else None,
-        sentence_files=_pooling(metadata, name) if kind.is_encoder else {},
+        sentence_files=_pooling(metadata, name) if kind.reads == "framed" else {},
+        stored=renamed.stored,
     )
 
 
 def nearest_kind(names: Iterable[str], architecture: str) -> str:
     """The architecture with the most tensors of the same names, for a message; nothing where there is none."""
     known = {
-        name: {*({**TENSORS, **kind.top}), *(f"blk.0.{part}" for part in ({**BLOCK, **kind.names}))}
+        name: {*({**TENSORS, **kind.top}), *(_in_block(part) for part in ({**BLOCK, **kind.names}))}
         for name, kind in KINDS.items()
     }
     without_endings = {
         name: {part.removesuffix(".weight").removesuffix(".bias") for part in own} for name, own in known.items()
     }
-    own = {re.sub(r"^blk\.\d+", "blk.0", name).removesuffix(".weight").removesuffix(".bias") for name in names}
+    own = {re.sub(r"(?<=blk\.)\d+", "0", name).removesuffix(".weight").removesuffix(".bias") for name in names}
     return nearest_of(without_endings, own, architecture)
+
+
+def _in_block(part: str) -> str:
+    side, own = part[:4], part[4:]
+    return f"{side}blk.0.{own}" if side in ("enc.", "dec.") else f"blk.0.{part}"
+
+
+def is_gguf_of_sources(path: Path) -> bool:
+    """Whether a GGUF file is a model of targets given sources. Raises ModelFormatError if it is damaged."""
+    kind = KINDS.get(named_architecture(path))
+    return kind is not None and kind.reads == "source"
 
 
 _POOLINGS = {1: "mean_tokens", 2: "cls_token"}
@@ -121,8 +137,13 @@ def _ends(metadata: Json) -> Json:
     """The ids that begin and end texts. A conversation's turn may end with a token of its own."""
     ids = [metadata.get(f"tokenizer.ggml.{name}_token_id") for name in ("bos", "eos", "eot", "eom")]
     begin, *ends = ids
+    padding = metadata.get("tokenizer.ggml.padding_token_id")
     ends = list(dict.fromkeys(number for number in ends if number is not None))
-    return {"bos_token_id": begin, "eos_token_id": ends[0] if len(ends) == 1 else ends or None}
+    return {
+        "bos_token_id": begin,
+        "eos_token_id": ends[0] if len(ends) == 1 else ends or None,
+        **({} if padding is None else {"pad_token_id": padding}),
+    }
 
 
 _MODULES = (("", "Transformer"), ("1_Pooling", "Pooling"))
@@ -155,6 +176,23 @@ class _Renamed(Mapping[str, "ndarray"]):
             self._last = sources[0], self._tensors[sources[0]]
         return self._last[1][expert]
 
+    def stored(self, name: str) -> StoredMatrix | None:
+        """A matrix as it is in the file, if it is quantised in a form that products know, and has only its rows in
+        another order.
+        """
+        from chainrule.neural.packed.layouts import FORMS
+
+        sources, expert, change = self._parts[name]
+        matrices = []
+        for source in sources:
+            kind, blocks = self._tensors.stored(source)
+            if expert is not None and blocks.ndim == 4:
+                blocks = blocks[expert]
+            if kind.name not in FORMS or blocks.ndim != 3:
+                return None
+            matrices.append(StoredMatrix(((kind, blocks),), np.arange(len(blocks))))
+        return matrices[0] if expert is not None else changed(change, matrices)
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._parts)
 
@@ -178,13 +216,14 @@ def _parts(path: Path, architecture: str, kind: Kind, config: Json, tensors: Ten
     for name, shape in tensors.shapes().items():
         if name in (_LONG, _SHORT, _DIVISORS):
             continue
-        match = re.fullmatch(r"(?:blk\.(\d+)\.)?([\w.]+?)(\.weight|\.bias|)", name)
-        layer, part, ending = match.groups() if match else (None, "", "")
+        match = re.fullmatch(r"(?:(enc\.|dec\.|)blk\.(\d+)\.)?([\w.]+?)(\.weight|\.bias|)", name)
+        side, layer, part, ending = match.groups() if match else ("", None, "", "")
+        part = (side or "") + part
         stems = {**TENSORS, **kind.top} if layer is None else {**BLOCK, **kind.names}
         stem = stems.get(part + ending) or (f"{stems[part]}{ending}" if part in stems else None)
         if stem is None:
             raise ModelFormatError(f"{path}: has the tensor {name!r}, which a {architecture} does not have here")
-        full = stem if layer is None else f"{kind.layers.format(layer=layer)}{stem}"
+        full = stem if layer is None else f"{kind.layers}{stem}".replace("{layer}", layer)
         if "#" in full:
             full, _, number = full.partition("#")
             joined.setdefault(full, {})[number] = name
@@ -253,7 +292,8 @@ def _config(path: Path, architecture: str, kind: Kind, metadata: Json, tensors: 
         config["layer_types"] = ["sliding_attention" if is_sliding else "full_attention" for is_sliding in pattern]
     elif pattern is not None:
         config["sliding_window_pattern"] = pattern
-    if (rotated := own.get(_ROTATED)) not in (None, width):
+    rotated = own.get(_ROTATED) if kind.fields.get(_ROTATED, _ROTATED) else None
+    if rotated not in (None, width):
         if type(rotated) is not int or not 0 < rotated < width:
             raise ModelFormatError(
                 f"{path}: {architecture}.{_ROTATED} is {rotated!r}; expected at most {width}, the width of a head"
@@ -261,11 +301,14 @@ def _config(path: Path, architecture: str, kind: Kind, metadata: Json, tensors: 
         config["partial_rotary_factor"] = rotated / width
     elif rotated is not None:
         config["partial_rotary_factor"] = 1.0
-    if (base := own.get(_LOCAL_BASE)) is not None and kind.model_type == "gemma3_text":
+    if (base := own.get(_LOCAL_BASE)) is not None and kind.model_type in _WITH_LOCAL_BASE:
         config["rope_local_base_freq"] = base
     if (scaling := _scaling(path, own, config, tensors)) is not None:
         config["rope_scaling"] = scaling
-    more = kind.more(config, tensors)  # which may take fields away
+    try:
+        more = kind.more(config, tensors)  # which may take fields away
+    except (ValueError, TypeError, LookupError) as error:
+        raise ModelFormatError(f"{path}: its metadata are not those of a {architecture}: {error}") from error
     return {**config, **more}
 
 

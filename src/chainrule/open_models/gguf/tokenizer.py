@@ -1,22 +1,23 @@
 """The tokenizer in a GGUF file as a tokenizer.json.
 
-tokenizer.ggml.model says of which kind it is: pieces with scores (llama), byte-level BPE (gpt2), pieces of words as
-BERT's (bert), or unigrams (t5). tokenizer.ggml.pre says how texts are cut into words before byte-level BPE, by a name
-for each rule.
+tokenizer.ggml.model says of which kind it is: pieces with scores (llama), or with merges (gemma4), byte-level BPE
+(gpt2), pieces of words as BERT's (bert), or unigrams (t5). tokenizer.ggml.pre says how texts are cut into words before
+byte-level BPE, by a name for each rule.
 """
 
 from __future__ import annotations
 
 import base64
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from chainrule.errors import ModelFormatError
 from chainrule.open_models.sentencepiece import (
     SPACE,
     definition_of_bytes,
-    definition_of_scored,
+    definition_of_merged,
     definition_of_unigrams,
+    merges_of_scores,
     tokenizer_definition,
 )
 
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
 
 _TOKENIZER = "tokenizer.ggml."
-_MODELS = ("llama", "gpt2", "bert", "t5")
-_NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED = 1, 2, 3, 4  # kinds of tokens
+_MODELS = ("llama", "gemma4", "gpt2", "bert", "t5")
+_NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED, _BYTE = 1, 2, 3, 4, 6  # kinds of tokens
 
 _BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True}
 _GPT2: Json = {**_BYTE_LEVEL, "use_regex": True}
@@ -60,9 +61,12 @@ def _split_by(pattern: str) -> Json:
 
 _DIGITS = _in_sequence({"type": "Digits", "individual_digits": True}, use_regex=True)
 _THREE_DIGITS = _split_by(_LLAMA3 % "{1,3}")
+_WORDS = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)"
+_MARKS, _NUMBERS, _BY_THREE = r"[\p{P}\$\+<=>\^~\|]+", r"\p{N}+", "[0-9][0-9][0-9]"
+_DEFAULT = _in_sequence(*map(_split, (_MARKS, _WORDS, _NUMBERS, _BY_THREE)), use_regex=False)
 _FALCON = {
     "type": "Sequence",
-    "pretokenizers": [{"type": "Punctuation", "behavior": "Contiguous"}, _GPT2, _split("[0-9][0-9][0-9]")],
+    "pretokenizers": [{"type": "Punctuation", "behavior": "Contiguous"}, _GPT2, _split(_BY_THREE)],
 }
 _RULES: tuple[tuple[tuple[str, ...], Json], ...] = (
     (("gpt-2", "phi-2", "mpt", "olmo", "exaone4", "modern-bert", "jais", "mellum", "a.x-4.0", "gigachat"), _GPT2),
@@ -75,6 +79,7 @@ _RULES: tuple[tuple[tuple[str, ...], Json], ...] = (
     (("tekken",), _split_by(_BY_CASE % ("", "", ""))),
     (("gpt-4o", "llama4", "kanana2"), _split_by(_BY_CASE % (f"{_JOINED}?", f"{_JOINED}?", "{1,3}"))),
     (("falcon",), _FALCON),
+    (("default",), _DEFAULT),
 )
 # Pre-tokenizers, which split text into words, by the name in tokenizer.ggml.pre.
 _PRE_TOKENIZERS: dict[str, Json] = {name: rule for names, rule in _RULES for name in names}
@@ -82,28 +87,23 @@ _PRE_TOKENIZERS: dict[str, Json] = {name: rule for names, rule in _RULES for nam
 _WHOLE_WORDS = {"llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "tekken"}
 
 
-def definition_of_gguf(path: Path, metadata: Json, *, is_encoder: bool = False) -> bytes:
-    """The tokenizer as a tokenizer.json. is_encoder: whether a text stands between two tokens.
+def definition_of_gguf(path: Path, metadata: Json, reads: Literal["text", "framed", "source"] = "text") -> bytes:
+    """The tokenizer as a tokenizer.json. reads: as in `Kind`, what stands around a text.
 
     Raises ModelFormatError.
     """
     definition = _definition_of(path, metadata)
-    if not is_encoder:
+    if reads == "text":
         return definition
     described = json.loads(definition)
     pieces = metadata[f"{_TOKENIZER}tokens"]
-    around = [_marker(path, metadata, pieces, *side) for side in _AROUND]
-    template: list[Json] = [{"SpecialToken": {"id": pieces[number], "type_id": 0}} for number in around]
+    around = [_marker(path, metadata, pieces, *side) for side in (_AROUND if reads == "framed" else _AROUND[1:])]
+    *before, after = ({"SpecialToken": {"id": pieces[number], "type_id": 0}} for number in around)
+    first, second = ({"Sequence": {"id": side, "type_id": number}} for number, side in enumerate("AB"))
     described["post_processor"] = {
         "type": "TemplateProcessing",
-        "single": [template[0], {"Sequence": {"id": "A", "type_id": 0}}, template[1]],
-        "pair": [
-            template[0],
-            {"Sequence": {"id": "A", "type_id": 0}},
-            template[1],
-            {"Sequence": {"id": "B", "type_id": 1}},
-            template[1],
-        ],
+        "single": [*before, first, after],
+        "pair": [*before, first, after, second, after],
         "special_tokens": {
             pieces[number]: {"id": pieces[number], "ids": [number], "tokens": [pieces[number]]} for number in around
         },
@@ -147,10 +147,15 @@ def _definition_of(path: Path, metadata: Json) -> bytes:
         raise ModelFormatError(f"{path}: {_TOKENIZER}unknown_token_id is {unknown!r}; there is no such token")
     special = [i for i, type_of in enumerate(types) if type_of in (_UNKNOWN, _CONTROL)]
     added = [i for i, type_of in enumerate(types) if type_of == _USER_DEFINED]
-    if kind == "llama":
-        adds_space = bool(own.get("add_space_prefix", True))
-        return definition_of_scored(
-            pieces, scores, unknown=unknown or 0, special=special, added=added, adds_space=adds_space
+    if kind in ("llama", "gemma4"):
+        return definition_of_merged(
+            pieces,
+            merges_of_scores(pieces, scores) if kind == "llama" else _pairs(_strings(path, own, "merges")),
+            unknown=unknown or 0,
+            special=special,
+            added=added,
+            adds_space=bool(own.get("add_space_prefix", kind == "llama")),
+            cuts_lines=kind == "gemma4",
         )
     if kind == "bert":
         return _of_word_pieces(pieces, unknown or 0, special)
@@ -166,13 +171,13 @@ def _definition_of(path: Path, metadata: Json) -> bytes:
             characters=base64.b64encode(bytes(byte & 0xFF for byte in characters)).decode(),
             adds_space=bool(own.get("add_space_prefix", True)),
             drops_spaces=bool(own.get("remove_extra_whitespaces", True)),
-            names_bytes=False,
+            names_bytes=_BYTE in types,
         )
     if not isinstance(rule, str) or rule not in _PRE_TOKENIZERS:
         raise ModelFormatError(f"{path}: {_TOKENIZER}pre is {rule!r}; expected one of {', '.join(_PRE_TOKENIZERS)}")
     return definition_of_bytes(
         pieces,
-        _strings(path, own, "merges"),
+        _pairs(_strings(path, own, "merges")),
         _PRE_TOKENIZERS[rule],
         unknown=unknown,
         special=special,
@@ -206,6 +211,11 @@ def _of_word_pieces(pieces: Sequence[str], unknown: int, special: Sequence[int])
             "vocab": {name: number for number, name in enumerate(names)},
         },
     )
+
+
+def _pairs(merges: Sequence[str]) -> list[list[str]]:
+    """Two pieces of each merge, which a space separates."""
+    return [merge.split(" ", 1) for merge in merges]
 
 
 def _strings(path: Path, own: Json, name: str) -> list[str]:
