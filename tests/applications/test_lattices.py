@@ -184,6 +184,14 @@ def test_what_htk_writes(tmp_path: Path) -> None:
     assert found["b"] == pytest.approx((-4 * ln_10, -0.5 * ln_10))
 
 
+def test_scores_on_nodes_and_no_scale_of_language(tmp_path: Path) -> None:
+    on_nodes = NODES.replace("W=a v=1", "W=a v=1 a=-10.0").replace("J=0 S=0 E=1 a=-10.0", "J=0 S=0 E=1")
+    assert on_nodes != NODES
+    assert texts_of(read_one(tmp_path, on_nodes)) == texts_of(read_one(tmp_path, NODES))
+    without = NODES.replace("lmscale=2.0", "lmscale=0")
+    assert texts_of(read_one(tmp_path, without)) == {"a 'bä": (-16.0, 0.0), "it's 'bä": (-18.0, 0.0)}
+
+
 def test_formats_are_recognised(tmp_path: Path) -> None:
     for name, content in (("a", NODES), ("b", LINKS)):
         (tmp_path / "slf").mkdir(exist_ok=True)
@@ -248,6 +256,7 @@ def test_a_number_without_a_word_is_an_error(tmp_path: Path) -> None:
         ("J=1 S=0 E=2", "J=1 S=3 E=2", "the lattice of one has no final node"),
         ("a=-12.0", "a=x", "line 11: a of one is 'x'; expected a number"),
         ("lmscale=2.0", "base=1", "the base of one is 1; expected one of logarithms, or 0"),
+        ("lmscale=2.0", "lmscale=-2", "the lmscale of one is -2; expected 0 or more"),
         ("lmscale=2.0", "base=0", "line 10: a of one is -10; with base=0, expected a probability above 0"),
         ("J=0 S=0 E=1", "J=0 S=0 E=9", "has a node 9, but only 4 nodes"),
         ("I=2 t=0.10", "I=2 L=sub", "has sub-lattices, which are not read"),

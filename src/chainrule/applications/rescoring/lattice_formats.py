@@ -13,6 +13,8 @@ SLF (the chapter of that name in the HTK Book): a file for each lattice. `base`,
 the weight lmscale there, is log P in nats, and all weights are 1:
 
     acoustic = (acscale a + prscale r + wdpenalty) / lmscale        language = l
+
+An lmscale of 0 leaves l out, and divides nothing. Words, and a, are those of a link, or else of the node where it ends.
 """
 
 from __future__ import annotations
@@ -176,7 +178,9 @@ class _Slf:
         if self.base < 0 or self.base == 1:
             line = fields["base"][1]
             raise line.error(f"the base of {id} is {self.base:g}; expected one of logarithms, or 0")
-        self.lmscale = self.number("lmscale", 1.0) or 1.0
+        self.lmscale = self.number("lmscale", 1.0)
+        if self.lmscale < 0:
+            raise fields["lmscale"][1].error(f"the lmscale of {id} is {self.lmscale:g}; expected 0 or more")
         self.penalty = self.number("wdpenalty", 0.0) * (math.log(self.base) if self.base else 1.0)
 
     def number(self, key: str, default: float) -> float:
@@ -191,6 +195,10 @@ class _Slf:
         if not _is_number(value):
             raise line.error(f"{key} of {self.id} is {value!r}; expected a whole number")
         return int(value), line
+
+    def scores(self, sound: float, language: float) -> tuple[float, float]:
+        """In units of the language model's, which a scale of 0 leaves out."""
+        return (sound / self.lmscale, language) if self.lmscale else (sound, 0.0)
 
     def nats(self, value: str, line: Line, key: str) -> float:
         """A likelihood as its natural logarithm."""
@@ -219,7 +227,7 @@ _LONG = {
 
 def _slf(id: str, lines: Sequence[Line], name: str) -> Lattice:
     header: dict[str, tuple[str, Line]] = {}
-    nodes: dict[int, str] = {}
+    nodes: dict[int, dict[str, str]] = {}
     links: list[tuple[dict[str, str], Line]] = []
     for line in lines:
         if line.text.lstrip().startswith("#"):
@@ -228,9 +236,9 @@ def _slf(id: str, lines: Sequence[Line], name: str) -> Lattice:
         if fields.keys() & {"SUBLAT", "L"} and (fields.keys() & {"I", "SUBLAT"}):
             raise line.error(f"the lattice of {id} has sub-lattices, which are not read; expand them first")
         if "I" in fields:
-            nodes[_index(fields, "I", line, id)] = fields.get("WORD", fields.get("W", ""))
+            nodes[_index(fields, "I", line, id)] = _short(fields)
         elif "J" in fields:
-            links.append(({_LONG.get(key, key): value for key, value in fields.items()}, line))
+            links.append((_short(fields), line))
         else:
             header |= {key: (value, line) for key, value in fields.items()}
     if not {"N", "NODES"} & header.keys() or not {"L", "LINKS"} & header.keys():
@@ -250,10 +258,10 @@ def _slf(id: str, lines: Sequence[Line], name: str) -> Lattice:
     ends = [slf.count("end")[0]] if "end" in header else sorted(everything - sources)
     if len(starts) != 1:
         raise lines[0].error(f"the lattice of {id} has {len(starts)} nodes to start from; expected one")
-    first = _spoken(nodes.get(starts[0], ""))
+    first = _spoken(nodes.get(starts[0], {}).get("W", ""))
     if first:  # a word of the first node is on no link
         before = count
-        arcs.insert(0, Arc(before, starts[0], first, (slf.penalty / slf.lmscale, 0.0), lines[0]))
+        arcs.insert(0, Arc(before, starts[0], first, slf.scores(slf.penalty, 0.0), lines[0]))
         starts = [before]
     finals = dict.fromkeys(ends, (0.0, 0.0))
     return build_lattice(id, lines[0], (ACOUSTIC, LANGUAGE), (LANGUAGE,), starts[0], arcs, finals)
@@ -293,9 +301,16 @@ def _index(fields: Mapping[str, str], key: str, line: Line, id: str) -> int:
     return int(value)
 
 
-def _link(fields: Mapping[str, str], line: Line, slf: _Slf, nodes: Mapping[int, str]) -> Arc:
+def _short(fields: Mapping[str, str]) -> dict[str, str]:
+    """Fields by their short names."""
+    return {_LONG.get(key, key): value for key, value in fields.items()}
+
+
+def _link(fields: dict[str, str], line: Line, slf: _Slf, nodes: Mapping[int, dict[str, str]]) -> Arc:
     source, target = (_index(fields, key, line, slf.id) for key in ("S", "E"))
-    word = _spoken(fields["W"] if "W" in fields else nodes.get(target, ""))
+    node = nodes.get(target, {})  # has the word and its score, if the link has not
+    fields = {key: node[key] for key in ("W", "a") if key in node} | fields
+    word = _spoken(fields.get("W", ""))
     if word.split() not in ([], [word]):
         raise line.error(f"in the lattice of {slf.id}, the word {word!r} has a space; expected one word on a link")
 
@@ -304,7 +319,7 @@ def _link(fields: Mapping[str, str], line: Line, slf: _Slf, nodes: Mapping[int, 
 
     sound = slf.number("acscale", 1.0) * score("a") + slf.number("prscale", 1.0) * score("r")
     sound += slf.penalty if word else 0.0
-    return Arc(source, target, word, (sound / slf.lmscale, score("l", "n")), line)
+    return Arc(source, target, word, slf.scores(sound, score("l", "n")), line)
 
 
 def _spoken(word: str) -> str:
