@@ -318,3 +318,5 @@ def test_other_models_choose_among_the_best_texts(tmp_path: Path, scorers) -> No
     own = dict(zip(("so", "on", "zebra"), scorers["word"].log_probs(["so", "on", "zebra"]), strict=True))
     assert own["so"] - 1 > own["on"] - 2 > own["zebra"] - 3
     assert search.nbest(lattice).texts == ("so", "on")
+    alone = LatticeSearch({"length": TextLength()}, Weights({}), 1)  # the old language model's score leads the search
+    assert alone.nbest(read_one(tmp_path, "u\n0 1 so 5,1\n0 1 on 0,2\n1\n\n")).texts == ("on",)

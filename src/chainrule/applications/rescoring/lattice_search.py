@@ -75,7 +75,9 @@ class LatticeSearch:
 
     def nbest(self, lattice: Lattice) -> NBestList:
         """The best texts, best first, and the best one by its own scores alone. Raises SettingError, MarkerError."""
-        replaced = lattice.priors if self._scorers else ()
+        replaced = (
+            lattice.priors if self._searched else ()
+        )  # without a model in its place, the old one leads the search
         names = names_of(lattice.names, self._scorers)
         weights = self._weights.with_defaults(names, replaced).values
         own = [weights[name] for name in lattice.names]
