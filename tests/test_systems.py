@@ -16,7 +16,7 @@ OF_ONE_SYSTEM = re.compile(
     r"|os\.(sched_\w+|posix_\w+|pread|pwrite|O_DIRECTORY)\b"
     r"|^\s*(import|from) (fcntl|resource|pwd|grp|termios|tty|pty|curses|readline|syslog|locale)\b"
     r"|signal\.(SIGKILL|SIGALRM|SIGUSR[12]|SIGHUP|SIGPIPE|SIGCHLD|alarm|setitimer|pause|pthread_kill)\b"
-    r"|[\"']/(proc|sys|dev|tmp|etc)/|locale\.\w+\(|AF_UNIX|start_new_session|preexec_fn",
+    r"|[\"']/(proc|sys|dev|tmp|etc)/|\blocale\.(get|set|str|atof|format)\w*\(|AF_UNIX|start_new_session|preexec_fn",
     re.MULTILINE,
 )
 # Opened as text in the encoding of the machine, which differs: UTF-8 is named everywhere.
