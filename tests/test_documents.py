@@ -24,10 +24,10 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 GUIDE = {
     path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
     for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
-    if path.name != "decisions.md"
+    if path.name not in ("decisions.md", "changes.md")
 }
 DECISIONS = [page.relative_to(ROOT).as_posix() for page in sorted((ROOT / "docs/decisions").glob("*.md"))]
-LINKED = [*GUIDE, "docs/decisions.md", *DECISIONS, "CONTRIBUTING.md", "CHANGELOG.md"]
+LINKED = [*GUIDE, "docs/decisions.md", *DECISIONS, "docs/changes.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"]
 
 
 # In place of minutes of training and of thousands of examples.

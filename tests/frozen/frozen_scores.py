@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import re
 import tempfile
 from itertools import pairwise
 from pathlib import Path
@@ -125,6 +126,7 @@ def bits_of(value: Any) -> Any:
         data = np.ascontiguousarray(value).tobytes()
         return f"{value.dtype} {list(value.shape)} {bits(hashlib.sha256(data).hexdigest()[:32])}"
     if isinstance(value, str):
+        value = re.sub(r"\bv:\d+\.\d+\.\d+$", "v:any", value)  # of signatures
         return text_by_bits(value)  # what is chosen may depend on the last bit of a score
     if value is None or isinstance(value, bool | int | np.integer):
         return value if value is None or isinstance(value, bool) else int(value)

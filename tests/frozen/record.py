@@ -4,7 +4,8 @@
     python tests/frozen/record.py --record   writes the records anew: make frozen-record
     python tests/frozen/record.py surface help    these parts only
 
-A change of a record is a decision: it belongs in the commit that makes it.
+A change of a record is a decision: it belongs in the commit that makes it. The first five parts are the promise of
+docs/stability.md: from 1.0 on, `make release` tells what they lost.
 """
 
 from __future__ import annotations
@@ -48,6 +49,18 @@ def bodies() -> str:
     return as_json(request_bodies())
 
 
+def json_fields() -> str:
+    from frozen_json import json_fields
+
+    return as_json(json_fields(tell))
+
+
+def answers() -> str:
+    from frozen_answers import answers
+
+    return as_json(answers())
+
+
 def imports() -> str:
     from frozen_interface import imports
 
@@ -77,6 +90,8 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "surface": ("surface.json", surface),
     "help": ("help.txt", help_texts),
     "bodies": ("bodies.json", bodies),
+    "answers": ("answers.json", answers),
+    "json": ("json_fields.json", json_fields),
     "imports": ("imports.json", imports),
     "wheel": ("wheel.json", wheel),
     "digests": ("digests.json", digests),
@@ -111,7 +126,7 @@ def main() -> int:
     arguments = parser.parse_args()
     # One thread, so that sums have one order; set before torch is imported.
     os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    sys.path[:0] = [str(HERE), *(str(HERE.parent / name) for name in ("", "api", "training"))]
+    sys.path[:0] = [str(HERE), *(str(HERE.parent / name) for name in ("", "api", "cli", "serving", "training"))]
     if unknown := set(arguments.parts) - set(PARTS):
         parser.error(f"there is no part called {', '.join(sorted(unknown))}; expected some of {', '.join(PARTS)}")
     changed = []

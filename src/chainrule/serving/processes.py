@@ -48,6 +48,8 @@ def run_workers(
     on_event: Callable[[str, str], None],
 ) -> None:
     """Serves until Ctrl-C or SIGTERM. Raises the error with which a worker could not start."""
+    if sys.platform == "win32":
+        raise SettingError("workers are handed one socket, which Windows cannot do; take workers=1")
     workers: list[_Worker] = []
     with _sigterm_as_interrupt(), tempfile.TemporaryDirectory(prefix="chainrule-") as folder:
         try:

@@ -91,6 +91,12 @@ def read_config(folder: Path) -> ModelEntry:
         field = ".".join(map(str, first["loc"])) or "the file"
         if first["type"] == "json_invalid":
             raise ModelFormatError(f"{path}: is cut off or damaged: {first['msg']}; save the model again") from error
+        version = json.loads(text).get("format") if text.lstrip().startswith("{") else None
+        if isinstance(version, int) and version > FORMAT:
+            raise ModelFormatError(
+                f"{path}: has format {version}, which a newer chainrule writes; this one reads up to {FORMAT}: "
+                "install a newer one"
+            ) from error
         raise ModelFormatError(f"{path}: {field}: {first['msg']}, found {str(first['input'])[:80]!r}") from error
     if (key := nan_key({"settings": entry.settings, "record": entry.record})) is not None:
         raise ModelFormatError(f"{path}: {key} is NaN; expected a number, as when it was saved")

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils.checkpoint import checkpoint
 
+from chainrule.base.memory import peak_memory
 from chainrule.errors import SettingError
 from chainrule.neural.device import bfloat16_notes, has_quick_bfloat16, layers_in_float32, product_speed, use_threads
 
@@ -140,13 +141,7 @@ def memory_in_use(device: torch.device) -> int | None:
     """Peak memory of the GPU or of this process so far, in bytes; None if the system does not report it."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
-    try:
-        import resource
-        import sys
-    except ImportError:
-        return None
-    held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return held if sys.platform == "darwin" else held * 1024
+    return peak_memory()
 
 
 def compile_or_fall_back(network: nn.Module, on_failure: Callable[[str], None]) -> Callable[..., Any]:
