@@ -16,6 +16,7 @@ from chainrule.errors import SettingError
 from chainrule.serving.app import _stream
 from chainrule.serving.bodies import ApiError, ChatBody, CompletionBody, EmbeddingBody, ResponseBody, parse_body
 from chainrule.serving.config import ServerLimits
+from chainrule.serving.generation.tokens import json_bytes
 from chainrule.serving.models import ModelTable
 from chainrule.serving.service import Service
 
@@ -40,7 +41,7 @@ class Asking:
         async def asked() -> Any:
             answer = await getattr(self.service, verb)(parsed)
             if not body.get("stream"):
-                return await answer.record()
+                return json.loads(json_bytes(await answer.record()))
             response = _stream(answer, [])
             return "".join([event.decode() async for event in response.body_iterator])  # type: ignore[union-attr]
 
@@ -271,6 +272,9 @@ def test_a_causal_model_fills_gaps_by_the_tokens_of_its_tokenizer(asking: Asking
     [choice] = record["choices"]
     assert choice["logprobs"]["tokens"] == [served.names.name(token) for token in expected]
     assert record["usage"]["prompt_tokens"] == len(ids)
+    written = {**body, "prompt": "<fim_prefix>the cat<fim_suffix> the mat<fim_middle>", "suffix": None}
+    assert asking.answer("complete", **written, logprobs=0)["usage"] == record["usage"]
+    assert asking.answer("complete", **written)["choices"][0]["text"] == choice["text"]
     assert asking.refusal("complete", **body, echo=True).param == "echo"
 
 

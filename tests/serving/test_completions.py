@@ -229,7 +229,7 @@ def test_biases_ban_and_force(served: Running, models: dict[str, Any]) -> None:
         (
             {"prompt": "ka", "suffix": "x"},
             "suffix",
-            "does not fill in the middle, since its tokenizer has no tokens for a gap",
+            "its tokenizer has no tokens for a gap",
         ),
         ({"prompt": [1, 10**7]}, "prompt", "token id 10000000, but the vocabulary has"),
         ({"prompt": [[-1]]}, "prompt", "token id -1"),

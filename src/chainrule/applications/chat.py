@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Tokens = Int32[ndarray, " T"]
 
 CHAT_LIMITS = Limits(max_tokens=512)
-_DROPPED_TOGETHER = 4  # exchanges, so that a conversation longer than the context is not read anew at every turn
+DROPPED_TOGETHER = 4  # exchanges, so that a conversation longer than the context is not read anew at every turn
 
 
 class ChatPrompt(NamedTuple):
@@ -111,7 +111,7 @@ class ChatModel:
             return self.whole_prompt(given)
         system, rest = split_system(given)
         begins = [0, *(begin for begin in exchanges(rest) if begin)]
-        begins = [*begins[:-1:_DROPPED_TOGETHER], begins[-1]]
+        begins = [*begins[:-1:DROPPED_TOGETHER], begins[-1]]
         room = self.context - min(max_tokens, self.context // 2) if most is None and self.context is not None else most
         assert room is not None
 

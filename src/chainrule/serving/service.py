@@ -165,12 +165,14 @@ class Service:
     async def _captioner(self, name: str | None) -> ServedModel:
         """The model of a message with pictures. Raises ApiError."""
         try:
-            return await self.table.get(name, "caption")
+            served = await self.table.get(name, "caption")
+            served.verb("caption")
         except ApiError as error:
             if error.code != "wrong_model":
                 raise
             message = "messages: a part is a picture, and this model reads texts alone; serve one that captions"
             raise ApiError(400, message, param="messages", code="unsupported_part") from None
+        return served
 
     async def embed(self, body: EmbeddingBody) -> Json:
         """A vector for each text."""

@@ -18,12 +18,13 @@ from chainrule.applications.config import CHAT_SAMPLING
 from chainrule.applications.tools import CallReader, joined_calls, messages_with_tools, read_tools
 from chainrule.errors import SettingError
 from chainrule.serving.bodies import ApiError
-from chainrule.serving.generation.filling import gap_prompts
+from chainrule.serving.generation.filling import gap_prompts, with_suffix
 from chainrule.serving.generation.prompts import encode_prompts
 from chainrule.serving.generation.texts import (
     Choice,
     ChosenToken,
     Chunk,
+    check_max_tokens,
     check_room,
     check_size,
     form_of_request,
@@ -102,6 +103,7 @@ class CompletionAnswer:
     @classmethod
     async def of(cls, served: ServedModel, body: CompletionBody) -> CompletionAnswer:
         """Raises ApiError."""
+        body = with_suffix(served, body)
         return cls(served, body, await asyncio.to_thread(form_of_request, body, served))
 
     def __init__(self, served: ServedModel, body: CompletionBody, form: Form | None = None) -> None:
@@ -326,6 +328,7 @@ class ChatAnswer:
         given = body.max_completion_tokens if body.max_completion_tokens is not None else body.max_tokens
         if given is not None and given < 1:
             raise ApiError(400, "max_tokens is 0; expected 1 or more", param="max_tokens")
+        check_max_tokens(given or 0, served.limits)
         try:
             tools = read_tools(body.tools, body.tool_choice)
         except SettingError as error:

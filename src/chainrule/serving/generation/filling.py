@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from chainrule.api.models.language_models import MaskedModel
     from chainrule.decoding.config import SamplingConfig
+    from chainrule.open_models.importing import OpenPromptEncoder
     from chainrule.serving.bodies import CompletionBody
     from chainrule.serving.models import ServedModel
 
@@ -58,15 +59,36 @@ def gap_prompts(served: ServedModel, prompts: Sequence[Prompt], suffix: str) -> 
     ]
 
 
+def with_suffix(served: ServedModel, body: CompletionBody) -> CompletionBody:
+    """The request with prompt and suffix apart, where an editor has put both, with the tokens of the gap, into one."""
+    text = body.prompt
+    if body.suffix or not isinstance(text, str) or not text.startswith("<") or (encoder := _encoder(served)) is None:
+        return body
+    for before, after, gap in _GAPS:
+        if {before, after, gap} <= set(encoder.added) and text.startswith(before) and text.endswith(gap):
+            prompt, found, suffix = text.removeprefix(before).removesuffix(gap).partition(after)
+            if found:
+                return body.model_copy(update={"prompt": prompt, "suffix": suffix})
+    return body
+
+
+def _encoder(served: ServedModel) -> OpenPromptEncoder | None:
+    """What encodes the special tokens of a model of others."""
+    if not served.reads_prompts or (origin := served.causal.parts.record.get("hugging_face")) is None:
+        return None
+    from chainrule.open_models.importing import OpenPromptEncoder
+
+    splitter: Any = served.tokenizer.splitter
+    return OpenPromptEncoder(origin, splitter)
+
+
 def _gap_tokens(served: ServedModel) -> list[Int32[ndarray, " tokens"]]:
     """What a model has learned to read before all, the prompt, the suffix and the gap. Raises ApiError."""
-    parts = served.causal.parts
-    origin: dict[str, Any] | None = parts.record.get("hugging_face")
-    if origin is not None and served.reads_prompts:
-        from chainrule.open_models.importing import OpenPromptEncoder, variables_of
+    if (encoder := _encoder(served)) is not None:
+        from chainrule.open_models.importing import variables_of
 
-        splitter: Any = parts.tokenizer.splitter
-        encoder = OpenPromptEncoder(origin, splitter)
+        origin: dict[str, Any] = served.causal.parts.record["hugging_face"]
+        splitter: Any = served.tokenizer.splitter
         begins = (origin.get("tokenizer_config") or {}).get("add_bos_token") is True
         begin = variables_of(origin, splitter).get("bos_token", "") if begins else ""
         for names in _GAPS:

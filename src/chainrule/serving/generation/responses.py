@@ -79,7 +79,7 @@ def _response_format(text: Json) -> Json | None:
         case {"type": "json_schema", **schema}:
             return {"type": "json_schema", "json_schema": schema}
         case other:
-            return other  # type: ignore[no-any-return]  # read where all formats are
+            return other  # read where all formats are
 
 
 def _tool(tool: Any) -> Any:
@@ -132,8 +132,9 @@ class ResponseAnswer:
     @classmethod
     async def of(cls, body: ResponseBody, ask: Callable[[ChatBody], Awaitable[Answer]]) -> ResponseAnswer:
         """ask: submits a conversation. Raises ApiError, which names the fields of this request."""
+        conversation = chat_body_of(body)
         try:
-            return cls(body, await ask(chat_body_of(body)))
+            return cls(body, await ask(conversation))
         except ApiError as error:
             if error.param in _NAMES:
                 theirs = _NAMES[error.param]

@@ -172,8 +172,7 @@ def text_settings(
     form: see `form_of_request`. defaults: values of fields that the request leaves out. Raises ApiError.
     """
     limits = served.limits
-    if max_tokens > limits.max_tokens:
-        raise ApiError(400, f"max_tokens is {max_tokens:,}; expected at most {limits.max_tokens:,}", param="max_tokens")
+    check_max_tokens(max_tokens, limits)
     if (top or 0) > limits.logprobs:
         raise ApiError(400, f"logprobs is {top:,}; expected at most {limits.logprobs}", param="logprobs")
     stops = [body.stop] if isinstance(body.stop, str) else list(body.stop or [])
@@ -256,6 +255,12 @@ def check_size(prompts: int, tokens: int, settings: TextSettings, limits: Server
             "prompts at a time",
             param="max_tokens",
         )
+
+
+def check_max_tokens(max_tokens: int, limits: ServerLimits) -> None:
+    """Raises ApiError if a text may have fewer tokens."""
+    if max_tokens > limits.max_tokens:
+        raise ApiError(400, f"max_tokens is {max_tokens:,}; expected at most {limits.max_tokens:,}", param="max_tokens")
 
 
 def check_room(served: ServedModel, tokens: int, max_tokens: int, param: str) -> None:
