@@ -122,7 +122,7 @@ def table_of(calls: Sequence[Call], versions: Mapping[str, str]) -> str:
     """What each client sends, and the answers: a row for each client and route, another for each refusal."""
     rows: dict[tuple[str, str, str], list[Call]] = {}
     for call in calls:
-        route = call.route + (", streamed" if "stream" in call.fields else "")
+        route = f"`{call.route}`" + (", streamed" if "stream" in call.fields else "")
         rows.setdefault((call.client, route, _shown(call.refusal)), []).append(call)
     lines = ["| client | asks | sends | answer |", "|---|---|---|---|"]
     for client in versions:
@@ -134,7 +134,7 @@ def table_of(calls: Sequence[Call], versions: Mapping[str, str]) -> str:
             answer = f"{some[0].status}: {refusal}" if refusal else "works"
             answer += f"; {', '.join(ignored)}: no effect, as `x-ignored` says" if ignored else ""
             sent = ", ".join(f"`{field}`" for field in fields)
-            lines.append(f"| {client} {versions[client]} | `{route}` | {sent} | {answer} |")
+            lines.append(f"| {client} {versions[client]} | {route} | {sent} | {answer} |")
     return "\n".join(lines)
 
 

@@ -368,7 +368,7 @@ def parse_body(data: bytes, kind: type[BodyType]) -> BodyType:
         raise ApiError(400, _in_our_words(first, kind), param=field, code="invalid_value") from None
     if body.unknown:
         name = body.unknown[0]
-        known = get_close_matches(name, kind.model_fields, 1)
+        known = get_close_matches(name, kind.model_fields, 1, 0.8)
         hint = f"; is it {known[0]}" if known else "; leave it out"
         message = f"{name[:60]}: this server has no such field, and ignores none that may change an answer{hint}"
         raise ApiError(400, message + ("?" if known else ""), param=name[:60], code="unknown_parameter")
