@@ -137,8 +137,9 @@ def test_what_does_not_fit_is_refused_with_both_numbers_or_cut_where_asked(askin
     assert answer["usage"]["total_tokens"] <= CONTEXT  # as long as there is room, where the request does not say
     error = asking.refusal("respond", model="talker", input=long, max_output_tokens=20)
     assert (error.code, error.param) == ("context_length_exceeded", "input")
-    shown = asking.answer("respond", model="talker", input=long, max_output_tokens=20, truncation="auto")
-    assert shown["usage"]["input_tokens"] == prompt
+    for cut in ({"truncation": "auto"}, {"truncate_prompt_tokens": -1}):
+        shown = asking.answer("respond", model="talker", input=long, max_output_tokens=20, **cut)
+        assert shown["usage"]["input_tokens"] == prompt
 
 
 def test_what_would_change_an_answer_elsewhere_is_refused_and_the_rest_named(asking: Asking) -> None:

@@ -48,6 +48,7 @@ def chat_body_of(body: ResponseBody) -> ChatBody:
     if body.top_logprobs is not None and not body.include:
         raise _unsupported("top_logprobs", f"only with include: [{_LOGPROBS!r}]")
     own = {"messages", "functions", "function_call", *_ELSEWHERE, "tools", "tool_choice", "stream_options"}
+    own |= {"truncate_prompt_tokens", "top_logprobs"}
     sampling = {name: getattr(body, name) for name in SamplingBody.model_fields if name not in own}
     try:
         return ChatBody(
