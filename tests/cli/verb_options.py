@@ -285,6 +285,8 @@ VERBS = {
         "--format",
         "--scores",
         "--costs",
+        "--nbest",
+        "--symbols",
         "--spelling",
         "--share",
     }
@@ -308,7 +310,7 @@ VERBS = {
     | {"--inflections", "--pairs"}
     | READING,
     "convert": {"SOURCE", "TARGET", "--tokenizer", "--normalise", "--compact", "--to", "--allow-pickle", "--overwrite"}
-    | {"--shards"},
+    | {"--shards", "--bits", "--locale", "--words", "--bigrams", "--shortcuts"},
     "mix": {"MODELS", "--output", "--tune", "--weights", "--kind", "--buckets", "--cache", "--cache-order", "--static"}
     | {"--adaptive", "--exchange", "--tokenizer", "--markers", "--overwrite", "--json"}
     | READING,

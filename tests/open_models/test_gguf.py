@@ -30,7 +30,7 @@ def test_every_type_of_block_is_what_the_package_gguf_has(number: int) -> None:
     kind = BLOCK_TYPES[number]
     random = np.random.default_rng(number)
     blocks = random.integers(0, 256, (40, kind.bytes), dtype=np.uint8)
-    if kind.decode is None:
+    if not kind.is_quantised:
         blocks = random.normal(size=40).astype("<f4").view(np.uint8).reshape(40, 4)[:, 4 - kind.bytes :].copy()
         if kind.name == "F16":
             blocks = random.normal(size=40).astype("<f2").view(np.uint8).reshape(40, 2)

@@ -103,6 +103,7 @@ def load(
     markers: Markers | None = None,
     copy: bool = False,
     allow_pickle: bool = False,
+    exact: bool | None = None,
     progress: ProgressOption = None,
 ) -> Kind: ...
 
@@ -116,6 +117,7 @@ def load(
     markers: Markers | None = None,
     copy: bool = False,
     allow_pickle: bool = False,
+    exact: bool | None = None,
     progress: ProgressOption = None,
 ) -> AnyModel: ...
 
@@ -129,6 +131,7 @@ def load(
     markers: Markers | None = None,
     copy: bool = False,
     allow_pickle: bool = False,
+    exact: bool | None = None,
     progress: ProgressOption = None,
 ) -> Model | Seq2SeqModel | CaptionModel | SpeechModel:
     """Opens any model: a folder, with what it holds; an ARPA file; or a binary of KenLM's.
@@ -145,6 +148,9 @@ def load(
     numbers into memory; without it they are mapped from the file, so that all processes share them, but a process ends
     if somebody truncates the file while it is mapped. allow_pickle: whether to open a Hugging Face folder whose weights
     are pickles; allow it only where you trust who made the folder, although torch reads nothing but tensors from it.
+    exact: whether weights that a file has quantised in blocks are widened to float32, which takes several times the
+    memory; without it, they are computed with as they are stored, and vectors are rounded to eight bits. By default,
+    what the environment variable CHAINRULE_EXACT says, as the option --exact of every command sets it.
     Raises ModelFormatError, SettingError.
 
     good:  chainrule.load("lm/").perplexity("heldout.txt")
@@ -179,7 +185,13 @@ def load(
     if is_pairs or kind is Seq2SeqModel:
         return load_pairs(path, allow_pickle=allow_pickle, progress=callback(progress))
     model = load_model(
-        path, tokenizer=tokenizer, markers=markers, copy=copy, allow_pickle=allow_pickle, progress=callback(progress)
+        path,
+        tokenizer=tokenizer,
+        markers=markers,
+        copy=copy,
+        allow_pickle=allow_pickle,
+        exact=exact,
+        progress=callback(progress),
     )
     with prefix_errors(os.fspath(path)):
         return model if kind is None else check_kind(model, cast("type[Model]", kind))

@@ -32,7 +32,8 @@ app = App(
     name="chainrule",
     help="Language models from the n-gram to the Transformer: train, measure, compare and use them.",
     version=__version__,
-    help_epilogue="With --threads N, any verb runs on N threads; with --debug, an error shows its traceback.",
+    help_epilogue="With --threads N, any verb runs on N threads; with --exact, weights that a file has quantised are "
+    "computed with in float32; with --debug, an error shows its traceback.",
     help_format="plaintext",  # <unk> is not markup
     suppress_keyboard_interrupt=False,
     group_commands=Group("Options", sort_key=len(GROUPS)),
@@ -75,7 +76,7 @@ def run(arguments: list[str], start_seconds: float = 0.0) -> int:
     arguments = [argument for argument in arguments if argument != "--debug"]
     bound = None
     try:
-        arguments = _with_new_names(_with_threads_set(arguments))
+        arguments = _with_new_names(_with_settings_made(arguments))
         verb = _verb(arguments)
         _load(verb)
         command, bound, _ = app.parse_args(arguments, exit_on_error=False, print_error=False)
@@ -132,13 +133,18 @@ def _advice(arguments: list[str]) -> str:
     return f"Try: {' '.join(['chainrule', *_command_names(arguments)])} --help"
 
 
-def _with_threads_set(arguments: list[str]) -> list[str]:
-    """Sets the number of threads; returns the arguments without --threads N. Raises CycloptsError."""
+def _with_settings_made(arguments: list[str]) -> list[str]:
+    """Sets the number of threads, and whether quantised weights are widened; returns the arguments without --threads N
+    and --exact. Raises CycloptsError.
+    """
     rest: list[str] = []
     remaining = iter(arguments)
     for argument in remaining:
         if argument == "--":
             return [*rest, argument, *remaining]
+        if argument == "--exact":
+            os.environ["CHAINRULE_EXACT"] = "1"
+            continue
         option, is_joined, value = argument.partition("=")
         if option != "--threads":
             rest.append(argument)

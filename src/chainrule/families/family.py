@@ -32,10 +32,10 @@ class Quantization(NamedTuple):
     """How models of a family become compact, quantised so that they take less memory, and how that is undone.
 
     compact, unpack: functions from a model and a progress callback to a model. Both raise SettingError; unpacking
-    restores no precision.
+    restores no precision. compact also takes the bits of a weight, or None for the usual.
     """
 
-    compact: Callable[[Any, Progress], Any]
+    compact: Callable[[Any, Progress, int | None], Any]
     unpack: Callable[[Any, Progress], Any]
     is_compact: Callable[[Any], bool]
 

@@ -66,10 +66,10 @@ def _putting_together(config: type[NetworkConfig]) -> Callable[[Json, Arrays, in
     return from_state
 
 
-def _compact(model: Engine, progress: Progress) -> Engine:
+def _compact(model: Engine, progress: Progress, bits: int | None = None) -> Engine:
     from chainrule.neural.saving import compact
 
-    return compact(model, progress)
+    return compact(model, progress, bits)
 
 
 def _unpack(model: Engine, progress: Progress) -> Engine:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from chainrule.errors import SettingError
 from chainrule.families.family import DEFAULT_COUNTING, Counting, Family, Quantization
 from chainrule.ngram.config import COMPACT, NGramConfig
 
@@ -57,9 +58,11 @@ def _layout(model: Any) -> str:
     return layout_of(model)
 
 
-def _compact(model: Any, progress: Progress) -> Any:
+def _compact(model: Any, progress: Progress, bits: int | None = None) -> Any:
     from chainrule.ngram.layouts import compact
 
+    if bits is not None:
+        raise SettingError("bits are those of a network's weights; an n-gram model has none, so leave bits out")
     return compact(model, progress)
 
 

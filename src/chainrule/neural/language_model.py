@@ -21,12 +21,13 @@ from torch import Tensor
 from chainrule.base.arguments import after_prefixes, as_tokens, check_rows, check_tokens
 from chainrule.base.distributions import NAN_MESSAGE, NOTHING_TO_DRAW_MESSAGE, check_draw, check_log_probs
 from chainrule.errors import ModelFormatError, SettingError
+from chainrule.neural.device import follow_load
 from chainrule.neural.embedding import NetworkVectors
 from chainrule.neural.encoders.transformer import Transformer
 from chainrule.neural.layers import state as encoder_states
 from chainrule.neural.layers.matrix_products import one_by_one
 from chainrule.neural.layers.output import FullSoftmax
-from chainrule.neural.quantization import is_quantised
+from chainrule.neural.quantization import forms_of, rounds_activations
 from chainrule.neural.scoring import (
     WARM_UP,
     documents_of,
@@ -147,8 +148,10 @@ class NeuralModel(NetworkVectors):
             parts.append(f"reach:{self.network.reach}")
         elif self.network.memory == "stream":
             parts.append(f"warm-up:{WARM_UP}")
-        if is_quantised(self.network):
-            parts.append("weights:int8")
+        if forms := forms_of(self.network):
+            parts.append(f"weights:{'+'.join(forms)}")
+        if rounds_activations(self.network):
+            parts.append("activations:int8")
         return "|".join(parts)
 
     def score(
@@ -387,6 +390,7 @@ class NeuralModel(NetworkVectors):
         self, tokens: Int64[Tensor, "B T"], state: encoder_states.State, starts: Bool[Tensor, "B T"] | None
     ) -> tuple[Float[Tensor, "B T D"], encoder_states.State]:
         """As `Network.forward`, but a row begins anew only at `starts`, not at every </s>."""
+        follow_load()
         return self.network.read(self.network.as_read(tokens), state, starts)
 
     def _own_rows(

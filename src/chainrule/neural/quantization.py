@@ -1,4 +1,4 @@
-"""Networks with weights in eight bits: which arrays are packed, and the check that such networks are not trained."""
+"""Networks with weights in eight bits or fewer: which arrays are packed; the check that these are not trained."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import torch
 from chainrule.base.bfloat16 import widen
 from chainrule.errors import SettingError
 from chainrule.neural.config.transformer import TransformerConfig
-from chainrule.neural.layers.matrix_products import can_pack, is_packed, pack, unpack
+from chainrule.neural.layers.matrix_products import can_pack, is_in_blocks, is_packed, pack, unpack
 from chainrule.neural.layers.output import FullSoftmax
 from chainrule.neural.network import Network
+from chainrule.neural.packed.layouts import matrix_of
+from chainrule.neural.packed.layouts import pack as pack_in_blocks
 
 if TYPE_CHECKING:
     from numpy import ndarray
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
     from chainrule.base.progress import Progress
 
     Arrays = dict[str, ndarray]
+
+
+_ENDS = ("embedding.weight", "output.weight")  # which lose most by rounding, and so never have fewer than eight bits
 
 
 def packable(network: nn.Module) -> set[str]:
@@ -38,22 +43,44 @@ def packable(network: nn.Module) -> set[str]:
     return {name for name, weight in network.named_parameters() if id(weight) in chosen}
 
 
-def packed_arrays(network: Network, arrays: Arrays, progress: Progress) -> Arrays:
+def packed_arrays(network: Network, arrays: Arrays, progress: Progress, bits: int | None = None) -> Arrays:
     """The arrays of a network with its matrices packed, where their rows consist of whole blocks.
 
-    Raises SettingError where none can be packed.
+    bits: of a weight, 4, 5, 6 or 8, in blocks, so that vectors are rounded in products; None for int8 with vectors in
+    float32. Raises SettingError where none can be packed.
     """
+    if bits is not None and is_quantised(network):
+        raise SettingError(
+            "its weights are quantised already; leave bits out, or open it with exact (--exact) to quantise it anew"
+        )
     packed = dict(arrays)
     names = [name for name in packable(network) if can_pack(network.get_parameter(name))]
     if not names and not is_quantised(network):
         raise SettingError(
-            "a network is compact with its matrices in int8, which needs a Transformer with a full output and widths "
-            "that are multiples of 32; this one stays as it is"
+            "a network is compact with its matrices in eight bits or fewer, which needs a Transformer with a full "
+            "output and widths that are multiples of 32; this one stays as it is"
         )
     for done, name in enumerate(names):
         progress("packing", done, len(names))
-        packed[name] = pack(torch.from_numpy(widen(arrays[name]))).numpy()
+        weight = torch.from_numpy(widen(arrays[name]))
+        packed[name] = pack(weight).numpy() if bits is None else pack_in_blocks(weight, 8 if name in _ENDS else bits)
     return packed
+
+
+def forms_of(network: nn.Module) -> list[str]:
+    """In which forms weights are packed, by name: int8, or those of blocks."""
+    forms = set()
+    for weight in network.parameters():
+        if is_in_blocks(weight):
+            forms |= {part.name for part in matrix_of(weight.detach().numpy()).parts}
+        elif is_packed(weight):
+            forms.add("int8")
+    return sorted(forms)
+
+
+def rounds_activations(network: nn.Module) -> bool:
+    """Whether vectors are rounded to eight bits in products."""
+    return any(is_in_blocks(weight) for weight in network.parameters())
 
 
 def unpacked_arrays(network: Network, arrays: Arrays) -> Arrays:
@@ -70,6 +97,9 @@ def is_quantised(network: nn.Module) -> bool:
 
 
 def check_trainable(network: nn.Module) -> None:
-    """Raises SettingError if a network's weights are in eight bits."""
+    """Raises SettingError if a network's weights are packed."""
     if is_quantised(network):
-        raise SettingError("a compact network, its weights in int8, cannot be trained; unpack it, or take the original")
+        raise SettingError(
+            "a compact network, its weights in eight bits or fewer, cannot be trained; unpack it, open it with exact "
+            "(--exact), or take the original"
+        )

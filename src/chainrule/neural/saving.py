@@ -2,7 +2,7 @@
 
 Names, shapes and types of arrays are checked against the settings before any is used. The names are those of attributes
 of modules: renaming an attribute that holds weights would break every saved model. `engine_of` chooses the model of a
-network by its settings: causal, bidirectional, or text encoder. `compact` puts matrices in eight bits, where possible.
+network by its settings: causal, bidirectional, or text encoder. `compact` puts matrices in eight bits or fewer.
 
 No model folder is unpickled. Only `open_pickle` reads a pickle, as torch.save writes weights: torch reads tensors, and
 refuses to call functions of other modules. It is for files whose maker is trusted, since a pickle can run code.
@@ -31,6 +31,7 @@ from chainrule.neural.device import use_threads
 from chainrule.neural.embedding import TextEncoder
 from chainrule.neural.language_model import NeuralModel
 from chainrule.neural.layers.matrix_products import ALIGNMENT, packed_shape
+from chainrule.neural.packed.layouts import matrix_of
 from chainrule.neural.quantization import is_quantised, packable, packed_arrays, unpacked_arrays
 from chainrule.neural.seq2seq.model import NeuralSeq2SeqModel
 from chainrule.neural.seq2seq.network import build_seq2seq
@@ -209,13 +210,35 @@ def _check_arrays(expected: dict[str, torch.Tensor], arrays: Arrays, may_be_pack
         )
     for name, tensor in expected.items():
         array = arrays[name]
-        if array.dtype == np.int8 and name in may_be_packed and array.shape == packed_shape(tensor):
-            continue
+        if name in may_be_packed:
+            if array.dtype == np.int8 and array.shape == packed_shape(tensor):
+                continue
+            if array.dtype == np.uint8:
+                _check_blocks(name, array, tensor)
+                continue
         wanted = _FLOATS if tensor.is_floating_point() else (np.dtype("int64"),)
         if array.dtype not in wanted or array.shape != tuple(tensor.shape):
             raise ModelFormatError(
                 f"the array {name!r} is {array.dtype} {list(array.shape)}; expected {wanted[0]} {list(tensor.shape)}"
             )
+
+
+def _check_blocks(name: str, array: ndarray, tensor: torch.Tensor) -> None:
+    """Raises ModelFormatError where an array is no matrix in blocks of the shape that is expected."""
+    try:
+        matrix = matrix_of(array)
+    except ValueError as error:
+        raise ModelFormatError(f"the array {name!r}, a matrix in blocks, {error}; the file is damaged") from error
+    if (matrix.rows, matrix.columns) != tuple(tensor.shape):
+        raise ModelFormatError(
+            f"the array {name!r} is a matrix in blocks, {matrix.rows:,} by {matrix.columns:,}; expected "
+            f"{' by '.join(f'{size:,}' for size in tensor.shape)}"
+        )
+
+
+def packable_of(config: NetworkConfig, vocabulary_size: int) -> set[str]:
+    """The names of the weights that may be packed in a network of these settings. Raises ModelFormatError."""
+    return packable(network_of_shapes(lambda: build(config, vocabulary_size)))
 
 
 def _places_of_tensors(network: nn.Module) -> dict[int, list[tuple[dict[str, Any], str]]]:
@@ -239,10 +262,13 @@ def _check_ranks(network: nn.Module) -> None:
                 )
 
 
-def compact(engine: Engine, progress: Progress) -> Engine:
-    """The same network, quantised. Raises SettingError where it has no matrices that can be quantised."""
+def compact(engine: Engine, progress: Progress, bits: int | None = None) -> Engine:
+    """The same network, quantised. bits: as for `packed_arrays`.
+
+    Raises SettingError where it has no matrices that can be quantised.
+    """
     settings, arrays = to_state(engine)
-    packed = packed_arrays(engine.network, arrays, progress)
+    packed = packed_arrays(engine.network, arrays, progress, bits)
     return from_state(settings, packed, engine.vocabulary_size, type(engine.network.config))
 
 

@@ -91,7 +91,13 @@ def import_captioner(checkpoint: Checkpoint) -> ImportedCaptioner:
         )
     arrays["output.weight"] = rows_by_ours(words, numbering)  # that of the tokens, too
     theirs.check_empty()
-    record = record_of(checkpoint, arrays, [], sides.warnings, {"tokens": numbering._asdict()})
+    record = record_of(
+        checkpoint,
+        {name: array.shape for name, array in arrays.items()},
+        [],
+        sides.warnings,
+        {"tokens": numbering._asdict()},
+    )
     return ImportedCaptioner(settings_of(config), labelling_settings(pictures), arrays, sides.target, record)
 
 

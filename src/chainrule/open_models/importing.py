@@ -7,6 +7,7 @@ become ours. What it says of chat is its template, the names of its special toke
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -65,9 +66,9 @@ class Imported(NamedTuple):
     record: Json
 
 
-def import_checkpoint(checkpoint: Checkpoint, progress: Progress = silent) -> Imported:
-    """Raises ModelFormatError, SettingError."""
-    from chainrule.neural.saving import shapes_of
+def import_checkpoint(checkpoint: Checkpoint, progress: Progress = silent, *, exact: bool = False) -> Imported:
+    """exact: whether quantised weights are widened to float32. Raises ModelFormatError, SettingError."""
+    from chainrule.neural.saving import packable_of, shapes_of
 
     checkpoint, left_out = text_part(unpacked(checkpoint))
     architecture = architecture_of(checkpoint)
@@ -83,23 +84,30 @@ def import_checkpoint(checkpoint: Checkpoint, progress: Progress = silent) -> Im
     pooling = read_pooling(checkpoint, config.context) if architecture.family == "text-encoder" else {}
     config = replace(config, memory="document", **numbering.settings(), **pooling)
     tensors.check_layers(getattr(config, "layers", 0) * max(1, getattr(config, "experts", 0)))
-    shapes = shapes_of(config, numbering.rows + numbering.theirs().tolist().count(-1))
+    size = numbering.rows + numbering.theirs().tolist().count(-1)
+    shapes = shapes_of(config, size)
+    packable = set() if exact else packable_of(config, size)
     arrays: dict[str, ndarray] = {}
-    for done, (name, array) in enumerate(arrays_of(architecture, config, {"target": numbering}, shapes, tensors)):
+    read = arrays_of(architecture, config, {"target": numbering}, shapes, tensors, packable)
+    for done, (name, array) in enumerate(read):
         arrays[name] = array
         progress("opening", done + 1, len(shapes))
-    record = record_of(checkpoint, arrays, ignored, warnings, {"tokens": numbering._asdict()})
+    record = record_of(
+        checkpoint, {name: shapes[name] for name in arrays}, ignored, warnings, {"tokens": numbering._asdict()}
+    )
+    if any(array.dtype == np.uint8 for array in arrays.values()):
+        record["quantised"] = True
     tokenizer = Tokenizer(splitter, vocabulary_of(splitter, numbering))
     return Imported(architecture.family, {"network": settings_of(config)}, arrays, tokenizer, record)
 
 
 def record_of(
-    checkpoint: Checkpoint, arrays: Mapping[str, ndarray], ignored: list[str], warnings: list[str], tokens: Json
+    checkpoint: Checkpoint, shapes: Mapping[str, Sequence[int]], ignored: list[str], warnings: list[str], tokens: Json
 ) -> Json:
-    """The record of a model that was opened. tokens: notes on how its tokens were numbered."""
+    """The record of a model that was opened. shapes: of its arrays. tokens: notes on how its tokens were numbered."""
     return {
         "opened_from": checkpoint.location,
-        "parameters": sum(array.size for array in arrays.values()),
+        "parameters": sum(math.prod(shape) for shape in shapes.values()),
         "ignored": ignored,
         "warnings": warnings,
         "hugging_face": {
@@ -333,7 +341,9 @@ def import_pair(checkpoint: Checkpoint, progress: Progress = silent) -> Imported
         arrays[name] = array
         progress("opening", done + 1, len(shapes))
     tokens = {"tokens": sides.target_numbering._asdict(), "source_tokens": sides.source_numbering._asdict()}
-    record = record_of(checkpoint, arrays, ignored, sides.warnings, tokens)
+    record = record_of(
+        checkpoint, {name: array.shape for name, array in arrays.items()}, ignored, sides.warnings, tokens
+    )
     return ImportedPair(settings_of(config), arrays, sides.source, sides.target, record)
 
 

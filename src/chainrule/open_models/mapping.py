@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,17 +18,20 @@ from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural.config import TransformerConfig
 from chainrule.neural.config.seq2seq import Seq2SeqConfig
 from chainrule.open_models.architecture import REQUIRED, Rule, Setting
+from chainrule.open_models.quantised import changed
 from chainrule.open_models.vocabulary import rows_by_ours
 from chainrule.storage.config_json import CONFIG
 from chainrule.storage.hugging_face import line_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from numpy import ndarray
 
     from chainrule.neural.config import NetworkConfig
     from chainrule.open_models.architecture import Architecture, Tensor
+    from chainrule.open_models.quantised import StoredMatrix
     from chainrule.open_models.vocabulary import TokenIdMap
     from chainrule.storage.hugging_face import Checkpoint
 
@@ -236,12 +240,26 @@ class Tensors:
                 f"{self.location}: {CONFIG}: asks for {layers:,} layers, but has {len(self.names)} tensors"
             )
 
-    def sound(self, name: str) -> ndarray:
-        """A tensor that exists and holds numbers. Raises ModelFormatError."""
+    def _in_file(self, name: str) -> str:
+        """The full name, or the alias, of a tensor that exists. Raises ModelFormatError."""
         names = [each for each in (name, *self._aliases.get(name, ())) if each in self.names]
         if not names:
             raise ModelFormatError(f"{self.location}: lacks the tensor {name!r}")
-        name = names[0]
+        return names[0]
+
+    def stored(self, name: str) -> StoredMatrix | None:
+        """A matrix as the file has it, where it is quantised in a form that products know. Raises ModelFormatError."""
+        matrix: StoredMatrix | None = self._checkpoint.stored(self.names[self._in_file(name)])
+        return matrix
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """That of a tensor. Raises ModelFormatError."""
+        matrix = self.stored(name)
+        return self.sound(name).shape if matrix is None else matrix.shape
+
+    def sound(self, name: str) -> ndarray:
+        """A tensor that exists and holds numbers. Raises ModelFormatError."""
+        name = self._in_file(name)
         tensor = self._checkpoint.tensors[self.names[name]]
         location = self._checkpoint.files.get(self.names[name], self.location)
         if tensor.dtype.kind not in "fV" or tensor.dtype.itemsize > 4:
@@ -257,7 +275,7 @@ class Tensors:
 def rows_of(architecture: Architecture, tensors: Tensors) -> int:
     """The number of tokens that have a vector. Raises ModelFormatError."""
     [name] = next(row for row in architecture.tensors if row.by_token).names(0)
-    said, shape = tensors.config.get("vocab_size"), tensors.sound(name).shape
+    said, shape = tensors.config.get("vocab_size"), tensors.shape(name)
     if len(shape) != 2 or said not in (None, shape[0]):
         raise ModelFormatError(
             f"{tensors.location}: the tensor {name!r} is {list(shape)}, but vocab_size in {CONFIG} is {said!r}"
@@ -271,9 +289,10 @@ def arrays_of(
     numberings: Mapping[str, TokenIdMap],
     shapes: Mapping[str, tuple[int, ...]],
     tensors: Tensors,
+    packable: AbstractSet[str] = frozenset(),
 ) -> Iterator[tuple[str, ndarray]]:
     """Each array of ours with its name. numberings: the numberings of the tokens of `source`, if there is one, and of
-    `target`.
+    `target`. packable: the names of matrices that stay quantised as they are stored.
 
     Raises ModelFormatError where a tensor is missing, invalid, or left over.
     """
@@ -292,6 +311,12 @@ def arrays_of(
             if name not in shapes:
                 continue
             used |= set(sources)
+            if name in packable and not row.of_experts:
+                change = partial(_made, row.change.to_ours, config)
+                packed = _as_stored(sources, change, numbering if row.by_token else None, shapes[name], tensors)
+                if packed is not None:
+                    yield name, packed
+                    continue
             parts = [tensors.sound(source) for source in sources]
             if row.of_experts:
                 parts = [part[expert] if len(part) == config_experts else part for part in parts]
@@ -318,6 +343,35 @@ def arrays_of(
             f"{tensors.location}: has the tensor {left[0]!r}, which a {architecture.model_type} with the settings "
             f"of its {CONFIG} does not have"
         )
+
+
+def _made(to_ours: Callable[[list[ndarray], Any], ndarray], config: object, parts: list[ndarray]) -> ndarray:
+    return to_ours(parts, config)
+
+
+def _as_stored(
+    sources: Sequence[str],
+    change: Callable[[list[ndarray]], ndarray],
+    numbering: TokenIdMap | None,
+    shape: tuple[int, ...],
+    tensors: Tensors,
+) -> ndarray | None:
+    """A matrix of ours with the blocks of the file; None where its rows cannot stay as they are.
+
+    Raises ModelFormatError.
+    """
+    matrices = [matrix for source in sources if (matrix := tensors.stored(source)) is not None]
+    matrix = changed(change, matrices) if len(matrices) == len(sources) else None
+    if matrix is not None and numbering is not None:
+        matrix = matrix.with_rows(numbering.theirs())
+    if matrix is None or matrix.shape != shape:
+        return None
+    try:
+        return matrix.pack()
+    except ValueError as error:
+        raise ModelFormatError(
+            f"{tensors.location}: a scale of the tensor {sources[0]!r} {error}; the file is damaged"
+        ) from error
 
 
 def layers_of(row: Tensor, config: NetworkConfig | Seq2SeqConfig) -> int:

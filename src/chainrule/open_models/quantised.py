@@ -1,4 +1,5 @@
-"""Quantised weights of Hugging Face folders: those of gpt-oss (MXFP4) are unpacked, all others refused by name.
+"""Quantised weights. Those of GGUF files stay as they are stored (`StoredMatrix`), since only the order of their rows
+changes here. Of Hugging Face folders, those of gpt-oss (MXFP4) are unpacked, all others refused by name.
 
 MXFP4 (Open Compute Project 2023): 32 neighbours of a row share a power of two, and each is one of 16 numbers. A tensor
 X is stored as X_blocks, uint8 (experts, rows, blocks, 16), two numbers a byte, the lower half first, and X_scales,
@@ -8,7 +9,8 @@ uint8 (experts, rows, blocks), exponents plus 127; unpacked, X is (experts, 32 b
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -19,9 +21,13 @@ from chainrule.storage.gguf import MXFP4_VALUES
 from chainrule.storage.hugging_face import line_of
 
 if TYPE_CHECKING:
-    from jaxtyping import UInt8
+    from collections.abc import Callable, Sequence
+
+    from jaxtyping import Int64, UInt8
     from numpy import ndarray
 
+    from chainrule.neural.packed.layouts import Quantised
+    from chainrule.storage.gguf import BlockType
     from chainrule.storage.hugging_face import Checkpoint
 
 _FIELD, _BLOCKS, _SCALES = "quantization_config", "_blocks", "_scales"
@@ -104,3 +110,116 @@ def unpack_mxfp4(
         own[..., 0] = table[scale[..., None], packed & 0x0F]
         own[..., 1] = table[scale[..., None], packed >> 4]
     return weights.view(BFLOAT16).reshape(experts, rows, 32 * count).swapaxes(1, 2)
+
+
+_TOGETHER = 1 << 22  # weights that are packed at a time
+_FAR = 1 << 40
+
+
+class StoredMatrix(NamedTuple):
+    """Rows of blocks, as a file has them. sources: of each tensor its type and its blocks, (rows, blocks, bytes).
+    order: the rows of the matrix, as numbers of rows of all sources; -1 for one of zeros.
+    """
+
+    sources: tuple[tuple[BlockType, UInt8[ndarray, "rows blocks bytes"]], ...]
+    order: Int64[ndarray, " N"]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        kind, blocks = self.sources[0]
+        return len(self.order), blocks.shape[1] * kind.weights
+
+    def with_rows(self, rows: Int64[ndarray, " n"]) -> StoredMatrix:
+        """Some rows, by their numbers in this matrix; -1 for one of zeros."""
+        return self._replace(order=np.where(rows < 0, -1, self.order[rows]))
+
+    def pack(self) -> UInt8[ndarray, " bytes"] | None:
+        """The matrix for products; None where rows of different types do not come in groups.
+
+        Raises ValueError where a scale is not a number.
+        """
+        from chainrule.neural.packed.layouts import FORMS, LANES, packed
+
+        ends = np.cumsum([len(blocks) for _, blocks in self.sources])
+        of_source = np.searchsorted(ends, self.order, "right")
+        types = [list(FORMS).index(kind.name) for kind, _ in self.sources]
+        of_type = np.where(self.order < 0, -1, np.array([*types, -1])[of_source])
+        if not len(of_type) or (of_type < 0).all():
+            return None
+        known = np.maximum.accumulate(np.where(of_type < 0, 0, np.arange(len(of_type))))
+        of_type = np.where(of_type[known] < 0, of_type[of_type >= 0][0], of_type[known])  # zeros: of any type
+        borders = [0, *(np.flatnonzero(np.diff(of_type)) + 1).tolist(), len(of_type)]
+        if any(border % LANES for border in borders[:-1]) or len(borders) > 7:
+            return None
+        parts = [
+            (list(FORMS)[of_type[begin]], end - begin, self._chunks(begin, end, of_source))
+            for begin, end in pairwise(borders)
+        ]
+        return packed(*self.shape, parts)
+
+    def _chunks(self, begin: int, end: int, of_source: Int64[ndarray, " N"]) -> Iterator[Quantised]:
+        """Raises ValueError."""
+        step = max(1, _TOGETHER // self.shape[1] // 16) * 16  # whole groups
+        ends = np.cumsum([0, *(len(blocks) for _, blocks in self.sources)])
+        for first in range(begin, end, step):
+            order, own = self.order[first : min(first + step, end)], of_source[first : min(first + step, end)]
+            numbers = np.unique(own[order >= 0]).tolist()
+            kind, blocks = self.sources[numbers[0] if numbers else 0]
+            if len(numbers) == 1 and (order >= 0).all() and (np.diff(order) == 1).all():
+                start = order[0] - ends[numbers[0]]
+                chosen = blocks[start : start + len(order)]
+            else:
+                chosen = np.zeros((len(order), *blocks.shape[1:]), np.uint8)
+                for number in numbers:
+                    is_own = (own == number) & (order >= 0)
+                    chosen[is_own] = self.sources[number][1][order[is_own] - ends[number]]
+            yield _quantised(kind, chosen)
+
+
+def _quantised(kind: BlockType, blocks: UInt8[ndarray, "rows blocks bytes"]) -> Quantised:
+    """Raises ValueError."""
+    from chainrule.neural.packed.layouts import Quantised
+
+    assert kind.parts is not None
+    rows, heads = blocks.shape[:2]
+    parts = kind.parts(blocks.reshape(-1, kind.bytes))
+    for halves in (parts.scale, parts.minimum):
+        if halves is not None and not np.isfinite(halves).all():
+            raise ValueError("holds NaN or infinity")
+    return Quantised(
+        kind.name,
+        parts.numbers.reshape(rows, -1),
+        parts.scale.reshape(rows, heads),
+        None if parts.minimum is None else parts.minimum.reshape(rows, heads),
+        None if parts.scales is None else parts.scales.reshape(rows, heads, -1),
+        None if parts.minima is None else parts.minima.reshape(rows, heads, -1),
+    )
+
+
+def changed(change: Callable[[list[ndarray]], ndarray], matrices: Sequence[StoredMatrix]) -> StoredMatrix | None:
+    """What a function of arrays makes of matrices, where it only joins them and chooses rows; else None.
+
+    It is tried on the numbers of the rows, in three columns that any computation would change in different ways.
+    """
+    if len({matrix.shape[1] for matrix in matrices}) != 1:
+        return None
+    sources = tuple(source for matrix in matrices for source in matrix.sources)
+    order, first = [], 0
+    for matrix in matrices:
+        order.append(np.where(matrix.order < 0, -1, matrix.order + first))
+        first += sum(len(blocks) for _, blocks in matrix.sources)
+    all_rows = np.concatenate(order)
+    probes, first = [], 0
+    for matrix in matrices:
+        rows = np.arange(first, first + len(matrix.order)) + 1
+        probes.append(np.stack((rows, rows + _FAR, -rows), 1))
+        first += len(rows)
+    try:
+        made = change(probes)
+    except (ValueError, IndexError, TypeError, AttributeError):
+        return None
+    if made.ndim != 2 or made.shape[1] != 3 or made.dtype != np.int64:
+        return None
+    number = made[:, 0]
+    is_same = (made[:, 1] == number + _FAR) & (made[:, 2] == -number) & (number > 0) & (number <= len(all_rows))
+    return StoredMatrix(sources, all_rows[number - 1]) if is_same.all() else None

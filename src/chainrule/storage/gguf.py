@@ -32,26 +32,58 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from jaxtyping import Float32, UInt8
+    from jaxtyping import Float16, Float32, Shaped, UInt8
     from numpy import ndarray
 
     Blocks = UInt8[ndarray, "blocks bytes"]
     Weights = Float32[ndarray, "blocks weights"]
 
 
+class Parts(NamedTuple):
+    """What blocks hold. scale, minimum: d and m, in float16; None where there is none. scales, minima: s and t; None
+    where a block has only d and m. numbers: q. offset: what is taken from q.
+    """
+
+    scale: Float16[ndarray, " blocks"]
+    minimum: Float16[ndarray, " blocks"] | None
+    scales: Shaped[ndarray, "blocks parts"] | None
+    minima: UInt8[ndarray, "blocks parts"] | None
+    numbers: UInt8[ndarray, "blocks weights"]
+    offset: int = 0
+
+    def weights(self) -> Weights:
+        """The weights in float32."""
+        d, q = self.scale.astype(np.float32)[:, None], self.numbers.astype(np.float32) - np.float32(self.offset)
+        m = None if self.minimum is None else self.minimum.astype(np.float32)[:, None]
+        if self.scales is None:
+            return d * q if m is None else d * q + m
+        count = self.scales.shape[1]
+        weights = (d * self.scales.astype(np.float32))[:, :, None] * q.reshape(len(q), count, -1)
+        if m is not None and self.minima is not None:
+            weights -= (m * self.minima.astype(np.float32))[:, :, None]
+        return weights.reshape(q.shape)
+
+
 class BlockType(NamedTuple):
-    """weights, bytes: how many a block has. decode: None for types that are not quantised; `dtype` is theirs."""
+    """weights, bytes: how many a block has. parts, decode: of blocks; the weights themselves where there are no parts,
+    and None for types that are not quantised; `dtype` is theirs.
+    """
 
     name: str
     weights: int
     bytes: int
-    decode: Callable[[Blocks], Weights] | None
+    parts: Callable[[Blocks], Parts] | None = None
     dtype: np.dtype[Any] = np.dtype("<f4")
+    decode: Callable[[Blocks], Weights] | None = None
+
+    @property
+    def is_quantised(self) -> bool:
+        return self.parts is not None or self.decode is not None
 
 
-def _half(blocks: Blocks, begin: int) -> Float32[ndarray, "blocks 1"]:
+def _half(blocks: Blocks, begin: int) -> Float16[ndarray, " blocks"]:
     """One float16 from each block, at an offset."""
-    return np.ascontiguousarray(blocks[:, begin : begin + 2]).view("<f2").astype(np.float32)
+    return np.ascontiguousarray(blocks[:, begin : begin + 2]).view("<f2")[:, 0]
 
 
 def _nibbles(packed: Blocks) -> UInt8[ndarray, "blocks 2*bytes"]:
@@ -64,26 +96,26 @@ def _fifth_bits(packed: Blocks) -> UInt8[ndarray, "blocks 32"]:
     return np.unpackbits(packed, axis=1, bitorder="little") << 4
 
 
-def _q4_0(blocks: Blocks) -> Weights:
-    return _half(blocks, 0) * (_nibbles(blocks[:, 2:]).astype(np.float32) - 8)
+def _q4_0(blocks: Blocks) -> Parts:
+    return Parts(_half(blocks, 0), None, None, None, _nibbles(blocks[:, 2:]), 8)
 
 
-def _q4_1(blocks: Blocks) -> Weights:
-    return _half(blocks, 0) * _nibbles(blocks[:, 4:]).astype(np.float32) + _half(blocks, 2)
+def _q4_1(blocks: Blocks) -> Parts:
+    return Parts(_half(blocks, 0), _half(blocks, 2), None, None, _nibbles(blocks[:, 4:]))
 
 
-def _q5_0(blocks: Blocks) -> Weights:
-    q = _nibbles(blocks[:, 6:]) | _fifth_bits(blocks[:, 2:6])
-    return _half(blocks, 0) * (q.astype(np.float32) - 16)
+def _q5_0(blocks: Blocks) -> Parts:
+    numbers = _nibbles(blocks[:, 6:]) | _fifth_bits(blocks[:, 2:6])
+    return Parts(_half(blocks, 0), None, None, None, numbers, 16)
 
 
-def _q5_1(blocks: Blocks) -> Weights:
-    q = _nibbles(blocks[:, 8:]) | _fifth_bits(blocks[:, 4:8])
-    return _half(blocks, 0) * q.astype(np.float32) + _half(blocks, 2)
+def _q5_1(blocks: Blocks) -> Parts:
+    numbers = _nibbles(blocks[:, 8:]) | _fifth_bits(blocks[:, 4:8])
+    return Parts(_half(blocks, 0), _half(blocks, 2), None, None, numbers)
 
 
-def _q8_0(blocks: Blocks) -> Weights:
-    return _half(blocks, 0) * blocks[:, 2:].view(np.int8).astype(np.float32)
+def _q8_0(blocks: Blocks) -> Parts:
+    return Parts(_half(blocks, 0), None, None, None, blocks[:, 2:] ^ 0x80, 128)  # with a sign, in the file
 
 
 def _six_bit_pairs(packed: Blocks) -> tuple[UInt8[ndarray, "blocks 8"], UInt8[ndarray, "blocks 8"]]:
@@ -94,11 +126,8 @@ def _six_bit_pairs(packed: Blocks) -> tuple[UInt8[ndarray, "blocks 8"], UInt8[nd
     return scales, minima
 
 
-def _by_scales_and_minima(blocks: Blocks, q: UInt8[ndarray, "blocks 256"]) -> Weights:
-    scales, minima = _six_bit_pairs(blocks[:, 4:16])
-    scale = (_half(blocks, 0) * scales.astype(np.float32))[:, :, None]  # (blocks, 8, 1)
-    minimum = (_half(blocks, 2) * minima.astype(np.float32))[:, :, None]
-    return (scale * q.reshape(-1, 8, 32).astype(np.float32) - minimum).reshape(-1, 256)
+def _by_scales_and_minima(blocks: Blocks, q: UInt8[ndarray, "blocks 256"]) -> Parts:
+    return Parts(_half(blocks, 0), _half(blocks, 2), *_six_bit_pairs(blocks[:, 4:16]), q)
 
 
 def _nibbles_by_64(packed: UInt8[ndarray, "blocks 128"]) -> UInt8[ndarray, "blocks 256"]:
@@ -106,24 +135,23 @@ def _nibbles_by_64(packed: UInt8[ndarray, "blocks 128"]) -> UInt8[ndarray, "bloc
     return _nibbles(packed.reshape(-1, 32)).reshape(-1, 256)
 
 
-def _q4_k(blocks: Blocks) -> Weights:
+def _q4_k(blocks: Blocks) -> Parts:
     return _by_scales_and_minima(blocks, _nibbles_by_64(blocks[:, 16:]))
 
 
-def _q5_k(blocks: Blocks) -> Weights:
+def _q5_k(blocks: Blocks) -> Parts:
     shifts = np.arange(8, dtype=np.uint8)[:, None]
     fifth = ((blocks[:, None, 16:48] >> shifts) & 1) << 4  # (blocks, 8, 32): bit i of each byte is of sub-block i
     return _by_scales_and_minima(blocks, _nibbles_by_64(blocks[:, 48:]) | fifth.reshape(-1, 256))
 
 
-def _q6_k(blocks: Blocks) -> Weights:
+def _q6_k(blocks: Blocks) -> Parts:
     low = blocks[:, :128].reshape(-1, 2, 64)  # of each half of the block
     low = np.concatenate([low & 0x0F, low >> 4], axis=2)  # (blocks, 2, 128)
     shifts = np.arange(0, 8, 2, dtype=np.uint8)[:, None]
     high = (blocks[:, 128:192].reshape(-1, 2, 1, 32) >> shifts) & 3  # (blocks, 2, 4, 32)
-    q = (low | high.reshape(-1, 2, 128) << 4).astype(np.float32) - 32
-    scales = np.ascontiguousarray(blocks[:, 192:208]).view(np.int8).astype(np.float32)
-    return ((_half(blocks, 208) * scales)[:, :, None] * q.reshape(-1, 16, 16)).reshape(-1, 256)
+    numbers = (low | high.reshape(-1, 2, 128) << 4).reshape(-1, 256)
+    return Parts(_half(blocks, 208), None, blocks[:, 192:208].view(np.int8), None, numbers, 32)
 
 
 # The numbers of four bits, FP4 E2M1: a sign, two bits of exponent, and one more.
@@ -137,8 +165,8 @@ def _mxfp4(blocks: Blocks) -> Weights:
 
 
 BLOCK_TYPES: dict[int, BlockType] = {
-    0: BlockType("F32", 1, 4, None, np.dtype("<f4")),
-    1: BlockType("F16", 1, 2, None, np.dtype("<f2")),
+    0: BlockType("F32", 1, 4, dtype=np.dtype("<f4")),
+    1: BlockType("F16", 1, 2, dtype=np.dtype("<f2")),
     2: BlockType("Q4_0", 32, 18, _q4_0),
     3: BlockType("Q4_1", 32, 20, _q4_1),
     6: BlockType("Q5_0", 32, 22, _q5_0),
@@ -147,16 +175,17 @@ BLOCK_TYPES: dict[int, BlockType] = {
     12: BlockType("Q4_K", 256, 144, _q4_k),
     13: BlockType("Q5_K", 256, 176, _q5_k),
     14: BlockType("Q6_K", 256, 210, _q6_k),
-    39: BlockType("MXFP4", 32, 17, _mxfp4),
-    30: BlockType("BF16", 1, 2, None, BFLOAT16),
+    39: BlockType("MXFP4", 32, 17, decode=_mxfp4),
+    30: BlockType("BF16", 1, 2, dtype=BFLOAT16),
 }
 
 
 def dequantise(kind: BlockType, data: UInt8[ndarray, " bytes"]) -> ndarray:
     """The weights, one after the other: float32 if they were quantised, else in their own type."""
-    if kind.decode is None:
-        return data.view(kind.dtype)
-    return kind.decode(data.reshape(-1, kind.bytes)).reshape(-1)
+    blocks = data.reshape(-1, kind.bytes)
+    if kind.parts is not None:
+        return kind.parts(blocks).weights().reshape(-1)
+    return data.view(kind.dtype) if kind.decode is None else kind.decode(blocks).reshape(-1)
 
 
 MAGIC = b"GGUF"
@@ -182,6 +211,12 @@ class Tensors(Mapping[str, "ndarray"]):
         layout = self._layouts[name]
         data = np.frombuffer(self._mapped, np.uint8, layout.bytes, layout.begin)
         return dequantise(layout.kind, data).reshape(layout.shape)
+
+    def stored(self, name: str) -> tuple[BlockType, UInt8[ndarray, "*rows blocks bytes"]]:
+        """The type of a tensor, and its blocks as they are in the file."""
+        layout = self._layouts[name]
+        data = np.frombuffer(self._mapped, np.uint8, layout.bytes, layout.begin)
+        return layout.kind, data.reshape(*layout.shape[:-1], -1, layout.kind.bytes)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._layouts)

@@ -59,6 +59,7 @@ class Checkpoint(NamedTuple):
     chat_template: str | None = None
     sides: Mapping[str, bytes] = {}  # of the tokenizers of both sides: files by name
     sentence_files: Mapping[str, bytes] = {}  # of sentence-transformers, by their paths in the folder
+    stored: Callable[[str], Any] = lambda name: None  # a tensor's quantised blocks, where the file has such
 
 
 def is_hugging_face(folder: Path) -> bool:

@@ -1,4 +1,4 @@
-"""Converts models between formats: folders, fast or compact; ARPA; Hugging Face."""
+"""Converts models between formats: folders, fast or compact; ARPA, automata and word lists; Hugging Face."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Literal, get_args
 from chainrule.api.models.load_model import build_model, load
 from chainrule.api.models.model import save_hugging_face
 from chainrule.api.models.model_info import info_of_pairs
+from chainrule.api.models.ngram_files import NGRAM_FILE_SUFFIXES, save_ngram_file
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel, is_seq2seq, load_pairs
 from chainrule.api.vectors.word_vectors import WordVectors, check_vectors_target, load_vectors
 from chainrule.base.arguments import as_path
 from chainrule.errors import SettingError
-from chainrule.ngram.arpa.lines import ARPA_SUFFIXES
+from chainrule.ngram.exports.config import WORD_LIST_SUFFIXES, WordListConfig
 from chainrule.report.model_card import model_card
 from chainrule.storage.hugging_face import check_target, write_folder
 from chainrule.storage.model_folder import CARD
@@ -35,19 +36,22 @@ def convert(
     *,
     tokenizer: TokenizerConfig | str | None = None,
     compact: bool = False,
+    bits: int | None = None,
     shards: int | None = None,
     to: Form | None = None,
+    word_list: WordListConfig | None = None,
     allow_pickle: bool = False,
     overwrite: bool = False,
     progress: ProgressOption = None,
 ) -> Model | Seq2SeqModel:
     """Writes a model in another format, and returns it.
 
-    source: whatever `load` opens; a seq2seq model becomes a folder. target: a new folder, or a file whose name ends in
-    .arpa, .arpa.gz, .zst, .xz or .bz2. tokenizer: as for `load`. compact: whether to quantise, as `Model.compact` does;
-    without it, a compact model becomes a fast one, and its probabilities stay quantised. shards: cuts a plain n-gram
-    model into about as many files, by the first words of its n-grams; several processes may serve them. to:
-    hugging-face writes a network as a folder that transformers opens. allow_pickle: as for `load`.
+    source: whatever `load` opens; a seq2seq model becomes a folder. target: a new folder, or a file, see `Model.save`.
+    tokenizer: as for `load`. compact: whether to quantise, as `Model.compact` does; without it, a compact model becomes
+    a fast one, and its probabilities stay quantised. bits: with compact, as for `Model.compact`. shards: cuts a plain
+    n-gram model into about as many files, by the first words of its n-grams; several processes may serve them. to:
+    hugging-face writes a network as a folder that transformers opens. word_list: what goes into a .combined file.
+    allow_pickle: as for `load`.
     Raises ModelFormatError, OutputError, SettingError.
 
     good:  chainrule.convert("lm/", "lm.arpa.gz")
@@ -58,8 +62,13 @@ def convert(
         raise SettingError(f"to is {to!r}; expected {' or '.join(get_args(Form))}, or nothing")
     as_path(source, "source")
     as_path(target, "target")
-    if shards is not None and (compact or to is not None or str(target).endswith(ARPA_SUFFIXES)):
+    is_file = str(target).endswith(NGRAM_FILE_SUFFIXES)
+    if word_list is not None and not str(target).endswith(WORD_LIST_SUFFIXES):
+        raise SettingError(f"{target}: word_list is for a file whose name ends in .combined; leave it out")
+    if shards is not None and (compact or to is not None or is_file):
         raise SettingError("shards are for a folder of ours that is not compact; leave out shards, or the others")
+    if bits is not None and not compact:
+        raise SettingError("bits are those of a compact model; set compact, or leave bits out")
     if to == "hugging-face":
         if compact:
             raise SettingError("compact models are folders of ours; leave compact out with to='hugging-face'")
@@ -73,7 +82,7 @@ def convert(
         save_hugging_face(model.parts, Path(target), overwrite=overwrite, progress=progress)
         return model
     if is_seq2seq(Path(source)):
-        if tokenizer is not None or compact or str(target).endswith(ARPA_SUFFIXES):
+        if tokenizer is not None or compact or is_file:
             raise SettingError(
                 f"{source}: is a model of one text given another; it becomes a folder, and takes neither tokenizer nor "
                 "compact"
@@ -82,9 +91,12 @@ def convert(
         pairs.save(target, overwrite=overwrite, progress=progress)
         return pairs
     model = load(source, tokenizer=tokenizer, allow_pickle=allow_pickle, progress=progress)
-    model = in_layout(model, compact=compact, progress=progress)
+    model = in_layout(model, compact=compact, bits=bits, progress=progress)
     if shards is not None:
         model = in_shards(model, shards, progress)
+    if is_file:
+        save_ngram_file(model.parts, Path(target), overwrite=overwrite, progress=progress, word_list=word_list)
+        return model
     model.save(target, overwrite=overwrite, progress=progress)
     return model
 
@@ -129,8 +141,8 @@ def in_shards(model: Model, shards: int, progress: ProgressOption = None) -> Mod
     return build_model(model.family, engine, model.tokenizer, model.record, model.speller)
 
 
-def in_layout(model: Model, *, compact: bool, progress: ProgressOption = None) -> Model:
-    """The model with a compact or a fast table. Raises SettingError as `Model.compact`."""
+def in_layout(model: Model, *, compact: bool, bits: int | None = None, progress: ProgressOption = None) -> Model:
+    """The model with a compact or a fast table. bits: as for `Model.compact`, and raises SettingError as that."""
     if compact:
-        return model.compact(progress)
+        return model.compact(progress, bits=bits)
     return model.unpack(progress) if model.is_compact else model

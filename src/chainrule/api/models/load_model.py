@@ -14,6 +14,7 @@ from chainrule.api.models.classifier_model import ClassifierModel
 from chainrule.api.models.embedding_model import EmbeddingModel
 from chainrule.api.models.language_models import CausalModel, CausalNetwork, MaskedModel
 from chainrule.api.tokenizers import saved_tokenizer, tokenizer_from
+from chainrule.base.memory import collection_paused
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import ModelFormatError, SettingError, opening_folder
 from chainrule.families.table import FAMILIES
@@ -67,6 +68,7 @@ def kind_of(family: str) -> type[Model]:
             return ClassifierModel
 
 
+@collection_paused()
 def load(
     path: str | os.PathLike[str],
     *,
@@ -74,6 +76,7 @@ def load(
     markers: Markers | None = None,
     copy: bool = False,
     allow_pickle: bool = False,
+    exact: bool | None = None,
     progress: Progress = silent,
 ) -> Model:
     """Opens a model folder, or reads an ARPA file or a binary of KenLM's.
@@ -87,10 +90,12 @@ def load(
             model = _open(open_checkpoint(path, allow_pickle=allow_pickle), progress)
         else:
             model = _load_folder(path, copy=copy)
+            if is_exact(exact) and _is_in_blocks(model):
+                model = model.unpack(progress)
     elif path.is_file() and path.suffix in (*pictures.SUFFIXES, *pictures.PICKLES):
         model = _open_pictures(path, allow_pickle=allow_pickle)
     elif is_gguf(path):
-        model = _open(open_gguf_checkpoint(path), progress)
+        model = _open(open_gguf_checkpoint(path), progress, exact=is_exact(exact))
     elif is_llama2c(path):
         model = _open(open_llama2c(path, None if wanted is None else Path(wanted.kind)), progress)
         wanted = None
@@ -115,9 +120,22 @@ def open_checkpoint(path: Path, *, allow_pickle: bool) -> Checkpoint:
     return open_folder(path, open_pickle)
 
 
-def _open(checkpoint: Checkpoint, progress: Progress) -> Model:
+def is_exact(exact: bool | None) -> bool:
+    """Whether quantised weights are widened: as given, else as the environment variable CHAINRULE_EXACT says."""
+    return os.environ.get("CHAINRULE_EXACT", "") not in ("", "0") if exact is None else exact
+
+
+def _is_in_blocks(model: Model) -> bool:
+    if model.record.get("quantised") is not True or not FAMILIES[model.family].embeds:
+        return False
+    from chainrule.neural.quantization import rounds_activations
+
+    return rounds_activations(model.engine.network)
+
+
+def _open(checkpoint: Checkpoint, progress: Progress, *, exact: bool = False) -> Model:
     """The model of a checkpoint. Raises ModelFormatError."""
-    imported = import_checkpoint(checkpoint, progress)
+    imported = import_checkpoint(checkpoint, progress, exact=exact)
     tokenizer = imported.tokenizer
     engine = FAMILIES[imported.family].from_state(imported.settings, imported.arrays, tokenizer.vocabulary_size)
     return build_model(imported.family, engine, tokenizer, {**imported.record, "chainrule": __version__})

@@ -31,6 +31,7 @@ from chainrule.neural.layers.positions import (
     Yarn,
 )
 from chainrule.neural.layers.state import Cache
+from chainrule.neural.packed.reading import PackedReader, packed_reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -106,6 +107,7 @@ class Transformer(nn.Module):
         self.blocks = nn.ModuleList(Block(config, layer) for layer in range(config.distinct_blocks))
         self.block_of = [layer * config.distinct_blocks // config.layers for layer in range(config.layers)]
         self.norm = norm_of(config) if config.norm_place == "pre" else None
+        self.packed: PackedReader | None = None  # of weights in blocks
         self._initialise(config)
 
     @property
@@ -277,9 +279,22 @@ class Transformer(nn.Module):
     ) -> Tensor:
         """The hidden states after the last block. masks: by `windows`. is_long: as for `_read_on`."""
         x, masks, rotations = self._prepared(x, positions, masks, is_long=is_long)
+        if self._may_be_read_packed(x) and rotations[0] is not None:
+            self.packed = packed_reader(cast("Sequence[Block]", self.blocks), self.norm, self.packed)
+            hidden = None if self.packed is None else self.packed(x, rotations[0], masks[0], cache)
+            if hidden is not None:
+                return hidden
         for layer in range(self.layers):
             x = self._block(x, layer, masks, rotations, cache)
         return x if self.norm is None else self.norm(x)
+
+    def _may_be_read_packed(self, x: Tensor) -> bool:
+        """Whether the reading of x may go through kernels, if the blocks are plain: see `packed.reading`."""
+        is_plain = not torch.is_grad_enabled() and x.dtype == torch.float32 and x.device.type == "cpu"
+        if not is_plain or torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu") or self.is_stateful:
+            return False
+        is_one = len(self.windows) == 1 and not self.unrotated and len(self.blocks) == self.layers
+        return is_one and self.rotary is not None and self.bias is None and not self.is_bidirectional and x.numel() > 0
 
     def _layers(
         self, x: Tensor, positions: Tensor, masks: list[AttentionMask], *, is_long: bool = False

@@ -15,7 +15,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from chainrule.base import threads
-from chainrule.neural.layers.matrix_products import elementwise, is_packed, linear, unpack
+from chainrule.neural.layers.matrix_products import elementwise, linear, rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -95,7 +95,7 @@ class Embedding(nn.Module):
 
     def forward(self, tokens: Int64[Tensor, "*shape"]) -> Float[Tensor, "*shape D"]:
         """The vector of each token."""
-        x = _rows(tokens, self.weight)
+        x = rows(self.weight, tokens)
         if self.training and self.token_dropout:
             kept = drop(x.new_ones(len(self.weight)), self.token_dropout)
             x = x * kept[tokens].unsqueeze(-1)
@@ -105,15 +105,7 @@ class Embedding(nn.Module):
             x = self.norm(x)
         if self.beside is None:
             return x
-        return torch.cat((x, _rows(tokens, self.beside) * self.beside_scale), -1)
-
-
-def _rows(tokens: Int64[Tensor, "*shape"], weight: Tensor) -> Float[Tensor, "*shape D"]:
-    """Rows of a matrix, which may be packed or in 16 bits, in 32."""
-    x = F.embedding(tokens, weight)
-    if is_packed(x):
-        return unpack(x)
-    return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
+        return torch.cat((x, rows(self.beside, tokens) * self.beside_scale), -1)
 
 
 def norm(

@@ -1,4 +1,4 @@
-"""Products of weights and vectors, with weights in 32, 16 or 8 bits; packs weights in 8 bits.
+"""Products of weights and vectors, with weights in 32, 16 or 8 bits, or fewer; packs weights in 8 bits.
 
 A matrix library multiplies one vector at the speed of one processor's memory, and a few at a fraction of what it does
 with many. So, on processors, up to FEW vectors, as decoding has, are multiplied by our own `product_kernels`: not in
@@ -26,11 +26,12 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from chainrule.base.lanes import LANES, SCALED
+from chainrule.neural.packed import layouts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from jaxtyping import Float, Float32, Int8
+    from jaxtyping import Float, Float32, Int8, Int64
     from torch import nn
 
 ALIGNMENT = _SCALE_BYTES = 4
@@ -39,8 +40,13 @@ _TOGETHER = 1 << 20  # weights that are packed at a time, so that no second copy
 
 
 def is_packed(weight: Tensor) -> bool:
-    """Whether a matrix has its weights in eight bits."""
-    return weight.dtype == torch.int8
+    """Whether a matrix has its weights in eight bits, or fewer."""
+    return weight.dtype == torch.int8 or is_in_blocks(weight)
+
+
+def is_in_blocks(weight: Tensor) -> bool:
+    """Whether a matrix is as `packed.layouts` has it: blocks of files, multiplied with vectors in eight bits."""
+    return weight.dtype == torch.uint8
 
 
 def can_pack(weight: Tensor) -> bool:
@@ -73,7 +79,9 @@ def pack(weight: Float[Tensor, "N K"]) -> Int8[Tensor, "N bytes"]:
 
 
 def unpack(packed: Int8[Tensor, "*shape bytes"]) -> Float32[Tensor, "*shape K"]:
-    """The weights of some rows."""
+    """The weights of some rows; of a matrix in blocks, all of it."""
+    if is_in_blocks(packed):
+        return layouts.unpacked(packed)
     width = packed.shape[-1] * SCALED // (SCALED + _SCALE_BYTES)
     numbers = packed[..., :width].float().view(*packed.shape[:-1], -1, SCALED)
     scales = packed[..., width:].contiguous().view(torch.float32)
@@ -125,6 +133,16 @@ def elementwise(function: Callable[[Tensor], Tensor], x: Float[Tensor, "*shape T
     return by_position(function, x)
 
 
+def rows(weight: Tensor, numbers: Int64[Tensor, "*shape"]) -> Float[Tensor, "*shape K"]:
+    """Rows of a matrix, which may be packed or in 16 bits, in 32."""
+    if is_in_blocks(weight):
+        return layouts.rows_of(weight, numbers)
+    x = F.embedding(numbers, weight)
+    if is_packed(x):
+        return unpack(x)
+    return x.float() if x.dtype in _NARROW else x
+
+
 def linear(x: Tensor, layer: nn.Linear) -> Tensor:
     """W x + b: (..., inputs) -> (..., outputs), in the type of x; see `product`."""
     return product(x, layer.weight, layer.bias)
@@ -132,6 +150,8 @@ def linear(x: Tensor, layer: nn.Linear) -> Tensor:
 
 def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """W x + b, in the type of x, by weights that may be stored in 16 bits, or packed in 8."""
+    if is_in_blocks(weight) and not torch.is_grad_enabled() and _suits_blocks(x):
+        return layouts.product(x, weight, bias)
     if not torch.is_grad_enabled() and _suits_kernel(x, weight):
         return _by_kernel(x, weight, bias)
     if is_one_by_one() and x.shape[-2] > 1:
@@ -145,6 +165,8 @@ def _widening(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """A product with weights that are widened some rows at a time, so that the wide ones stay in the processor's cache:
     reading fewer bytes saves the time that widening costs.
     """
+    if is_in_blocks(weight):
+        return F.linear(x, layouts.unpacked(weight).to(x.dtype), bias)
     step = max(1, _WIDENED // weight.shape[1])
     found = x.new_empty(*x.shape[:-1], len(weight))
     for begin in range(0, len(weight), step):
@@ -152,6 +174,11 @@ def _widening(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         widened = unpack(weight[rows]) if is_packed(weight) else weight[rows]
         found[..., rows] = F.linear(x, widened.to(x.dtype), None if bias is None else bias[rows])
     return found
+
+
+def _suits_blocks(x: Tensor) -> bool:
+    is_plain = not torch.compiler.is_compiling() and not torch.is_autocast_enabled("cpu")
+    return is_plain and x.device.type == "cpu" and x.dtype == torch.float32
 
 
 def _suits_kernel(x: Tensor, weight: Tensor) -> bool:

@@ -288,7 +288,7 @@ class FullSoftmax(nn.Module):
         flat, count = hidden.flatten(0, -2), targets.shape[hidden.dim() - 1 :].numel()
         ids = targets.reshape(len(flat), count)
         log_probs = torch.empty(ids.shape, device=flat.device)
-        for block in blocks(flat, len(self.weight)):
+        for block in blocks(flat, len(self.never)):
             logits = self._logits(flat[block])
             log_probs[block] = logits.gather(1, ids[block]) - logits.logsumexp(1, keepdim=True)
             pause()

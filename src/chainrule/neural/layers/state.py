@@ -127,15 +127,26 @@ class Cache:
         self, layer: int, key: Float[Tensor, "B K T d"], value: Float[Tensor, "B K T d"]
     ) -> tuple[Float[Tensor, "B K S d"], Float[Tensor, "B K S d"]]:
         """Writes the last columns of a layer; gives all columns that queries may attend to."""
-        rows, heads, length, width = key.shape
-        buffer = self.store.layers[layer]
-        if buffer is None:
-            self.store.layers[layer] = buffer = key.new_empty(rows, heads, self.store.capacity, 2 * width)
+        length, width = key.shape[2:]
+        buffer = self.buffer(layer, key.shape[1], width, like=key)
         new = buffer[:, :, self.columns - length : self.columns]
         new[..., :width] = key
         new[..., width:] = value
         visible = buffer[:, :, self.begin : self.columns]
         return visible[..., :width], visible[..., width:]
+
+    def buffer(
+        self, layer: int, heads: int, width: int, like: Tensor | None = None
+    ) -> Float[Tensor, "B K capacity 2d"]:
+        """The keys and values of a layer, where columns up to the state's last may be written. like: a tensor of their
+        type; None for float32 of the processor.
+        """
+        buffer = self.store.layers[layer]
+        if buffer is None:
+            shape = self.rows, heads, self.store.capacity, 2 * width
+            buffer = torch.empty(shape) if like is None else like.new_empty(shape)
+            self.store.layers[layer] = buffer
+        return buffer
 
     def rows_of(self, length: int) -> Int64[Tensor, " rows"]:
         """The rows of that length."""

@@ -16,6 +16,7 @@ from chainrule.open_models.architectures import ARCHITECTURES
 from chainrule.open_models.gguf.kinds import BLOCK, KINDS, TENSORS, kind_of
 from chainrule.open_models.gguf.tokenizer import definition_of_gguf
 from chainrule.open_models.identify import nearest_of
+from chainrule.open_models.quantised import StoredMatrix, changed
 from chainrule.storage.gguf import named_architecture, open_gguf
 from chainrule.storage.hugging_face import MODULES, Checkpoint
 
@@ -82,14 +83,16 @@ def open_gguf_checkpoint(path: Path) -> Checkpoint:
     config = _config(path, name, kind, metadata, tensors)
     parts = _parts(path, name, kind, config, tensors)
     kinds, template = tensors.kinds(), metadata.get("tokenizer.chat_template")
+    renamed = _Renamed(tensors, parts)
     return Checkpoint(
         str(path),
         {**config, **_ends(metadata)},
-        _Renamed(tensors, parts),
+        renamed,
         {name: f"{path} ({kinds[part.sources[0]]} {part.sources[0]!r})" for name, part in parts.items()},
         definition_of_gguf(path, metadata, kind.reads),
         chat_template=template if isinstance(template, str) else None,
         sentence_files=_pooling(metadata, name) if kind.reads == "framed" else {},
+        stored=renamed.stored,
     )
 
 
@@ -172,6 +175,23 @@ class _Renamed(Mapping[str, "ndarray"]):
             self._last = None
             self._last = sources[0], self._tensors[sources[0]]
         return self._last[1][expert]
+
+    def stored(self, name: str) -> StoredMatrix | None:
+        """A matrix as it is in the file, if it is quantised in a form that products know, and has only its rows in
+        another order.
+        """
+        from chainrule.neural.packed.layouts import FORMS
+
+        sources, expert, change = self._parts[name]
+        matrices = []
+        for source in sources:
+            kind, blocks = self._tensors.stored(source)
+            if expert is not None and blocks.ndim == 4:
+                blocks = blocks[expert]
+            if kind.name not in FORMS or blocks.ndim != 3:
+                return None
+            matrices.append(StoredMatrix(((kind, blocks),), np.arange(len(blocks))))
+        return matrices[0] if expert is not None else changed(change, matrices)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._parts)

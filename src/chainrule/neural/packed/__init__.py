@@ -1,0 +1,1 @@
+"""Matrices in four to eight bits: their layouts, and products with vectors in eight bits."""

@@ -1,0 +1,304 @@
+"""Products of matrices in four to eight bits, as `layouts` has them, with vectors in eight bits.
+
+Sixteen rows of a matrix are multiplied side by side, one in each lane. Products of integers are summed exactly, within
+blocks of 32; then each block's sum is scaled and added in float32, in the order of the blocks.
+So a number depends neither on the processor, nor on threads, nor on how many vectors there are.
+Legend: B vectors, K numbers in each, G groups of sixteen rows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from chainrule.base.jit import allocating_kernel, kernel, parallel_kernel, prange
+from chainrule.base.lanes import (
+    LANES,
+    as_floats,
+    bits,
+    bytes_at,
+    dot_bytes,
+    float_at,
+    halves_at,
+    integer_at,
+    integer_total,
+    integers_at,
+    joined_bits,
+    lanes_at,
+    largest_bits,
+    of_bits,
+    plus_integers,
+    put_bytes,
+    put_lanes,
+    rounded,
+    signed_bytes_at,
+    spread,
+    spread_integer,
+    spread_integer_at,
+    times,
+    times_plus,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jaxtyping import Float32, Int8, Int32, Int64, UInt8
+    from numpy import ndarray
+
+BLOCK = 32  # numbers of a vector, and weights, that share a scale
+WORDS = 8  # of four numbers each, in a block
+_LOW, _FIFTH, _SIXTH = 0x0F0F0F0F, 0x01010101, 0x03030303
+_LARGEST, _PLANE = 127, 64
+_INFINITE, _TINY = 0x7F800000, 0x00800000  # the bits of infinity, and of the smallest number in full precision
+
+
+class Form(NamedTuple):
+    """What blocks of a type hold.
+
+    A head has a scale for each row, in float16, then a minimum, if any, of the `blocks` that follow it. A block has a
+    scale of a byte for each row (for each half of the block, if `halved`, with a sign) and a minimum of a byte where it
+    shares its head with others; then integers without a sign, four bits or eight of each, and planes of a fifth or of a
+    fifth and a sixth bit. A weight is scale * (integer - offset), plus or minus the minimum.
+
+    Word w of a row, four weights, is in the lower halves of the bytes of row r's lane in vector w, from the fifth on in
+    the upper ones of vector w - 4. Its fifth bits are bit w of the lane's bytes, its fifth and sixth bits are bits
+    2 (w % 4) and the next of vector w // 4.
+    """
+
+    low_bits: int
+    more_bits: int
+    offset: int
+    has_minima: bool
+    blocks: int = 1
+    halved: bool = False
+
+    @property
+    def head_bytes(self) -> int:
+        """Of sixteen rows."""
+        return 2 * LANES * (1 + self.has_minima)
+
+    @property
+    def block_bytes(self) -> int:
+        """Of sixteen rows."""
+        small = LANES * (1 + (self.has_minima or self.halved)) if self.blocks > 1 else 0
+        return small + (self.low_bits + self.more_bits) * BLOCK * LANES // 8
+
+    @property
+    def bytes(self) -> int:
+        """Of sixteen rows, in a head and its blocks."""
+        return self.head_bytes + self.blocks * self.block_bytes
+
+
+@kernel
+def quantise(
+    vectors: Float32[ndarray, "B K"],
+    numbers: Int8[ndarray, "B K"],
+    scales: Float32[ndarray, "B blocks"],
+    sums: Int32[ndarray, "B halves"],
+) -> None:
+    """Vectors in eight bits: the largest number of a block becomes 127 or -127, the others the nearest integers, halves
+    the even ones. sums: of the integers of each half of a block. A block with NaN or infinity has the scale NaN.
+    """
+    for i in range(vectors.shape[0]):
+        for block in range(vectors.shape[1] // BLOCK):
+            column = block * BLOCK
+            first, second = lanes_at(vectors, i, column), lanes_at(vectors, i, column + LANES)
+            size = max(largest_bits(first), largest_bits(second))
+            factor = spread(np.float32(0))
+            scales[i, block] = of_bits(np.int32(size)) / np.float32(_LARGEST)
+            if size >= _INFINITE:
+                scales[i, block] = np.float32(np.nan)
+            elif size < _TINY:
+                scales[i, block] = np.float32(0)
+            else:
+                factor = spread(np.float32(_LARGEST) / of_bits(np.int32(size)))
+            low, high = rounded(times(first, factor)), rounded(times(second, factor))
+            if size >= _INFINITE:  # where a product with 0 is no number
+                low = high = spread_integer(np.int32(0))
+            put_bytes(numbers, i, column, low)
+            put_bytes(numbers, i, column + LANES, high)
+            sums[i, 2 * block], sums[i, 2 * block + 1] = integer_total(low), integer_total(high)
+
+
+def multiplication(form: Form, *, parallel: bool) -> Callable[..., None]:
+    """multiply(weight, numbers, scales, sums, out): out[b, n] = weight[n] . vectors[b], of blocks of one form.
+
+    numbers, scales, sums: as `quantise` gives them, four int8 numbers in an int32. out: (B, 16 G), float32.
+    """
+    low_bits, more_bits, offset, has_minima, per_head, halved = form
+    head_bytes, small, is_super = form.head_bytes, LANES, form.blocks > 1
+
+    compiled = parallel_kernel if parallel else allocating_kernel
+    tile = 64 if parallel else 16  # vectors, whose totals the cache holds; Numba's cache tells the two apart by it
+
+    @compiled
+    def multiply(
+        weight: UInt8[ndarray, "G bytes"],
+        numbers: Int32[ndarray, "B words"],
+        scales: Float32[ndarray, "B blocks"],
+        sums: Int32[ndarray, "B halves"],
+        out: Float32[ndarray, "B N"],
+    ) -> None:
+        count, blocks = scales.shape
+        for g in prange(weight.shape[0]):
+            totals = np.empty((min(count, tile), LANES), np.float32)  # side by side, so that the cache holds them
+            for first in range(0, count, tile):
+                last = min(first + tile, count)
+                for j in range(last - first):
+                    put_lanes(totals, j, 0, spread(np.float32(0)))
+                at = 0
+                for head in range(blocks // per_head):
+                    d = halves_at(weight, g, at)
+                    m = d
+                    if has_minima:
+                        m = halves_at(weight, g, at + 2 * LANES)
+                    at += head_bytes
+                    for block in range(head * per_head, (head + 1) * per_head):
+                        s0, s1, minimum = d, d, m
+                        if is_super:
+                            if halved:
+                                s0 = times(d, signed_bytes_at(weight, g, at))
+                                s1 = times(d, signed_bytes_at(weight, g, at + small))
+                                at += 2 * small
+                            else:
+                                s0 = times(d, bytes_at(weight, g, at))
+                                at += small
+                                if has_minima:
+                                    minimum = times(m, bytes_at(weight, g, at))
+                                    at += small
+                        w0, w1 = integers_at(weight, g, at), integers_at(weight, g, at + 64)
+                        w2, w3 = integers_at(weight, g, at + 128), integers_at(weight, g, at + 192)
+                        at += 256
+                        if low_bits == 8:
+                            w4, w5 = integers_at(weight, g, at), integers_at(weight, g, at + 64)
+                            w6, w7 = integers_at(weight, g, at + 128), integers_at(weight, g, at + 192)
+                            at += 256
+                        else:
+                            w4, w5, w6, w7 = bits(w0, 4, _LOW), bits(w1, 4, _LOW), bits(w2, 4, _LOW), bits(w3, 4, _LOW)
+                            w0, w1, w2, w3 = bits(w0, 0, _LOW), bits(w1, 0, _LOW), bits(w2, 0, _LOW), bits(w3, 0, _LOW)
+                        if more_bits == 1:
+                            h = integers_at(weight, g, at)
+                            w0, w1 = joined_bits(w0, bits(h, 0, _FIFTH), 4), joined_bits(w1, bits(h, 1, _FIFTH), 4)
+                            w2, w3 = joined_bits(w2, bits(h, 2, _FIFTH), 4), joined_bits(w3, bits(h, 3, _FIFTH), 4)
+                            w4, w5 = joined_bits(w4, bits(h, 4, _FIFTH), 4), joined_bits(w5, bits(h, 5, _FIFTH), 4)
+                            w6, w7 = joined_bits(w6, bits(h, 6, _FIFTH), 4), joined_bits(w7, bits(h, 7, _FIFTH), 4)
+                            at += 64
+                        if more_bits == 2:
+                            h, k = integers_at(weight, g, at), integers_at(weight, g, at + 64)
+                            w0, w1 = joined_bits(w0, bits(h, 0, _SIXTH), 4), joined_bits(w1, bits(h, 2, _SIXTH), 4)
+                            w2, w3 = joined_bits(w2, bits(h, 4, _SIXTH), 4), joined_bits(w3, bits(h, 6, _SIXTH), 4)
+                            w4, w5 = joined_bits(w4, bits(k, 0, _SIXTH), 4), joined_bits(w5, bits(k, 2, _SIXTH), 4)
+                            w6, w7 = joined_bits(w6, bits(k, 4, _SIXTH), 4), joined_bits(w7, bits(k, 6, _SIXTH), 4)
+                            at += 128
+                        x = block * WORDS
+                        for j in range(first, last):
+                            one, two = integer_at(sums, j, 2 * block), integer_at(sums, j, 2 * block + 1)
+                            scale = float_at(scales, j, block)
+                            a = spread_integer(np.int32(-offset * one))
+                            a = dot_bytes(a, w0, spread_integer_at(numbers, j, x))
+                            a = dot_bytes(a, w1, spread_integer_at(numbers, j, x + 1))
+                            a = dot_bytes(a, w2, spread_integer_at(numbers, j, x + 2))
+                            a = dot_bytes(a, w3, spread_integer_at(numbers, j, x + 3))
+                            b = spread_integer(np.int32(-offset * two))
+                            b = dot_bytes(b, w4, spread_integer_at(numbers, j, x + 4))
+                            b = dot_bytes(b, w5, spread_integer_at(numbers, j, x + 5))
+                            b = dot_bytes(b, w6, spread_integer_at(numbers, j, x + 6))
+                            b = dot_bytes(b, w7, spread_integer_at(numbers, j, x + 7))
+                            total = lanes_at(totals, j - first, 0)
+                            if halved:
+                                both = times_plus(as_floats(b), s1, times(as_floats(a), s0))
+                                total = times_plus(both, spread(scale), total)
+                            else:
+                                total = times_plus(as_floats(plus_integers(a, b)), times(s0, spread(scale)), total)
+                            if has_minima:
+                                shift = np.float32(one + two) * scale
+                                if is_super:
+                                    shift = -shift
+                                total = times_plus(minimum, spread(shift), total)
+                            put_lanes(totals, j - first, 0, total)
+                for j in range(first, last):
+                    put_lanes(out, j, g * LANES, lanes_at(totals, j - first, 0))
+
+    return multiply
+
+
+@kernel
+def unpack_rows(
+    form: tuple[int, ...],
+    weight: UInt8[ndarray, "G bytes"],
+    halves: Float32[ndarray, " 65536"],
+    rows: Int64[ndarray, " n"],
+    out: Float32[ndarray, "n K"],
+) -> None:
+    """Rows in float32. form: its fields, `head_bytes` and `block_bytes` and `bytes`, as integers. halves: each float16,
+    by its bits.
+    """
+    low_bits, more_bits, offset, has_minima, per_head, halved, head_bytes, block_bytes, size = form
+    planes = low_bits * LANES * BLOCK // 8
+    small = block_bytes - planes - more_bits * _PLANE
+    for i in range(len(rows)):
+        group, lane = rows[i] // LANES, rows[i] % LANES
+        for block in range(out.shape[1] // BLOCK):
+            head = block // per_head * size
+            at = head + head_bytes + block % per_head * block_bytes
+            d = m = halves[np.int64(weight[group, head + 2 * lane]) | np.int64(weight[group, head + 2 * lane + 1]) << 8]
+            second = d
+            if has_minima:
+                place = head + 2 * LANES + 2 * lane
+                m = halves[np.int64(weight[group, place]) | np.int64(weight[group, place + 1]) << 8]
+            if per_head > 1:
+                if halved:
+                    second = d * np.float32(np.int8(weight[group, at + LANES + lane]))
+                    d = d * np.float32(np.int8(weight[group, at + lane]))
+                else:
+                    d = d * np.float32(weight[group, at + lane])
+                    if has_minima:
+                        m = -(m * np.float32(weight[group, at + LANES + lane]))
+            at += small
+            for k in range(BLOCK):
+                word, byte = k // 4, k % 4
+                place = at + 4 * lane + byte
+                if low_bits == 8:
+                    q = np.int64(weight[group, place + 64 * word])
+                else:
+                    q = np.int64(weight[group, place + 64 * (word % 4)]) >> (4 * (word // 4)) & 15
+                if more_bits == 1:
+                    q |= (np.int64(weight[group, place + planes]) >> word & 1) << 4
+                elif more_bits == 2:
+                    q |= (np.int64(weight[group, place + planes + 64 * (word // 4)]) >> (2 * (word % 4)) & 3) << 4
+                scale = d if word < 4 else second if halved else d
+                number = scale * np.float32(q - offset)
+                out[i, block * BLOCK + k] = number + m if has_minima else number
+
+
+@kernel
+def put_integers(
+    low_bits: int,
+    more_bits: int,
+    per_head: int,
+    begin: int,
+    stride: int,
+    size: int,
+    numbers: UInt8[ndarray, "N K"],
+    out: UInt8[ndarray, "G bytes"],
+) -> None:
+    """Writes the integers of rows into blocks that are 0. begin: of the first block's, in bytes of a head. stride,
+    size: the bytes of a block, and of a head with its blocks.
+    """
+    planes = low_bits * LANES * BLOCK // 8
+    for row in range(numbers.shape[0]):
+        group, lane = row // LANES, row % LANES
+        for block in range(numbers.shape[1] // BLOCK):
+            at = block // per_head * size + begin + block % per_head * stride + 4 * lane
+            for k in range(BLOCK):
+                word, byte = k // 4, k % 4
+                q = numbers[row, block * BLOCK + k]
+                if low_bits == 8:
+                    out[group, at + byte + 64 * word] = q
+                    continue
+                out[group, at + byte + 64 * (word % 4)] |= np.uint8((q & 15) << (4 * (word // 4)))
+                if more_bits == 1:
+                    out[group, at + byte + planes] |= np.uint8((q >> 4) << word)
+                elif more_bits == 2:
+                    out[group, at + byte + planes + 64 * (word // 4)] |= np.uint8((q >> 4) << (2 * (word % 4)))

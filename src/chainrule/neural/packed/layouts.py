@@ -1,0 +1,365 @@
+"""Matrices in four to eight bits: the forms of their blocks, which are those of GGUF files, and how vectors meet them.
+
+A packed matrix (N, K) is one tensor of bytes, so that code that moves, shares or saves tensors needs to know nothing of
+it: a head of HEAD bytes (int32: N, K, the number of parts, and the size of a block and the number of groups of each),
+then the parts, one after the other. A part is rows in one form (`block_kernels.Form`): groups of sixteen rows, in each
+the blocks of 32 or 256 columns. The last group of the matrix is filled up with zeros. Parts differ where a file stores
+matrices in different types that are one here (queries and keys, and values). Blocks take as many bytes as in a GGUF
+file; those of Q4_K and Q5_K 3 % more, since their scales of six bits get a byte each.
+
+A product rounds vectors to eight bits in blocks of 32; besides that, only sums are rounded.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+import numpy as np
+import torch
+
+from chainrule.base.jit import use_parallel_threads
+from chainrule.base.lanes import LANES as LANES  # rows of a group
+from chainrule.neural.packed.block_kernels import (
+    BLOCK,
+    Form,
+    multiplication,
+    put_integers,
+    quantise,
+    unpack_rows,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from jaxtyping import Float, Float16, Float32, Int8, Int32, Int64, Shaped, UInt8
+    from numpy import ndarray
+    from torch import Tensor
+
+# By the names of GGUF, where it has them.
+FORMS = {
+    "Q4_0": Form(4, 0, 8, has_minima=False),
+    "Q4_1": Form(4, 0, 0, has_minima=True),
+    "Q5_0": Form(4, 1, 16, has_minima=False),
+    "Q5_1": Form(4, 1, 0, has_minima=True),
+    "Q6_0": Form(4, 2, 32, has_minima=False),
+    "Q8_0": Form(8, 0, 128, has_minima=False),
+    "Q4_K": Form(4, 0, 0, has_minima=True, blocks=8),
+    "Q5_K": Form(4, 1, 0, has_minima=True, blocks=8),
+    "Q6_K": Form(4, 2, 32, has_minima=False, blocks=8, halved=True),
+}
+_BY_SIZE = {form.bytes: (name, form) for name, form in FORMS.items()}
+HEAD, _MOST_PARTS = 64, 6
+_MOST_ROWS = 1 << 31
+_TOGETHER = 1 << 20  # weights that are packed at a time
+_HALVES = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+
+kernel_lock = threading.Lock()  # Numba's simplest threads may not be asked twice at once
+
+
+BY_BITS = {4: "Q4_1", 5: "Q5_1", 6: "Q6_0", 8: "Q8_0"}  # the forms in which weights are quantised here
+_SHRINKS = (1.0, 0.95, 0.9, 0.85)  # of the range of a block with a minimum; the best one is taken
+
+
+class Part(NamedTuple):
+    """Rows of a matrix in one form. name: as in FORMS. groups: the bytes, a row for each group of sixteen rows."""
+
+    name: str
+    form: Form
+    groups: UInt8[ndarray, "G bytes"]
+
+
+class Matrix(NamedTuple):
+    """A packed matrix, as its bytes say."""
+
+    rows: int
+    columns: int
+    parts: list[Part]
+
+
+def matrix_of(packed: UInt8[ndarray, " bytes"]) -> Matrix:
+    """What the bytes of a packed matrix say, checked. Raises ValueError."""
+    if packed.ndim != 1 or len(packed) < HEAD:
+        raise ValueError(f"has the shape {list(packed.shape)}; expected one dimension of at least {HEAD} bytes")
+    rows, columns, count, *sizes = packed[:HEAD].view("<i4").tolist()
+    if not 0 < count <= _MOST_PARTS or rows < 0 or columns <= 0:
+        raise ValueError(f"says that it has {count} parts, {rows} rows and {columns} columns")
+    parts, at, groups_so_far = [], HEAD, 0
+    for size, groups in zip(sizes[: 2 * count : 2], sizes[1 : 2 * count : 2], strict=True):
+        if size not in _BY_SIZE:
+            raise ValueError(f"has blocks of {size} bytes, which no known form has")
+        name, form = _BY_SIZE[size]
+        if columns % (BLOCK * form.blocks) or groups < 0:
+            raise ValueError(f"has rows of {columns} numbers in {name}, whose blocks do not fill them")
+        width = columns // (BLOCK * form.blocks) * size
+        if at + groups * width > len(packed):
+            raise ValueError(f"claims {groups} groups in {name}, more than it holds")
+        parts.append(Part(name, form, packed[at : at + groups * width].reshape(groups, width)))
+        at, groups_so_far = at + groups * width, groups_so_far + groups
+    if at != len(packed) or -(-rows // LANES) != groups_so_far:
+        raise ValueError(f"claims {rows} rows, but holds {groups_so_far * LANES}")
+    return Matrix(rows, columns, parts)
+
+
+class Quantised(NamedTuple):
+    """Rows in one form. numbers: the integers without a sign. scale, minimum: of heads, float16; scales, minima: of
+    blocks or their halves, where a head has several.
+    """
+
+    name: str
+    numbers: UInt8[ndarray, "N K"]
+    scale: Float16[ndarray, "N heads"]
+    minimum: Float16[ndarray, "N heads"] | None
+    scales: Shaped[ndarray, "N heads parts"] | None
+    minima: UInt8[ndarray, "N heads blocks"] | None
+
+
+def packed(rows: int, columns: int, parts: Sequence[tuple[str, int, Iterable[Quantised]]]) -> UInt8[ndarray, " bytes"]:
+    """A matrix from parts: of each its form, its number of rows, and its rows some at a time, always whole groups but
+    at the end of the last part.
+    """
+    sizes, total = [], HEAD
+    for name, own_rows, _ in parts:
+        groups, form = -(-own_rows // LANES), FORMS[name]
+        sizes += [form.bytes, groups]
+        total += groups * (columns // (BLOCK * form.blocks)) * form.bytes
+    out = np.zeros(total, np.uint8)
+    out[:HEAD].view("<i4")[: 3 + len(sizes)] = [rows, columns, len(parts), *sizes]
+    for part, (_, _, chunks) in zip(matrix_of(out).parts, parts, strict=True):
+        group = 0
+        for chunk in chunks:
+            count = -(-len(chunk.numbers) // LANES)
+            _fill(part.form, chunk, part.groups[group : group + count])
+            group += count
+    return out
+
+
+def pack(weight: Float[Tensor, "N K"], bits: int) -> UInt8[ndarray, " bytes"]:
+    """A matrix, quantised in blocks of 32. bits: 4, 5, 6 or 8. K must be a multiple of 32. Blocks with NaN or infinity,
+    or with numbers beyond float16, become NaN.
+    """
+    rows, columns = weight.shape
+    step = max(1, _TOGETHER // columns // LANES) * LANES
+    name = BY_BITS[bits]
+    chunks = (_quantised(name, weight[begin : begin + step].float().numpy()) for begin in range(0, rows, step))
+    return packed(rows, columns, [(name, rows, chunks)])
+
+
+def _quantised(name: str, weight: Float32[ndarray, "n K"]) -> Quantised:
+    """With a minimum, of four ranges the one with the least squared error; without, the largest number is kept."""
+    form, blocks = FORMS[name], weight.reshape(len(weight), -1, BLOCK)
+    most = (1 << form.low_bits + form.more_bits) - 1
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        if not form.has_minima:
+            scale = (np.abs(blocks).max(2) / np.float32(most // 2)).astype(np.float16)
+            numbers = np.rint(blocks / scale.astype(np.float32)[..., None]) + form.offset
+            numbers = np.nan_to_num(numbers, nan=form.offset).clip(0, most).astype(np.uint8)
+            return Quantised(name, numbers.reshape(weight.shape), scale, None, None, None)
+        low, high = blocks.min(2), blocks.max(2)
+        best, least = None, np.full(low.shape, np.inf, np.float32)
+        for shrink in _SHRINKS:
+            spare = (high - low) * np.float32((1 - shrink) / 2)
+            scale = ((high - low - 2 * spare) / np.float32(most)).astype(np.float16)
+            minimum = (low + spare).astype(np.float16)
+            d, m = scale.astype(np.float32)[..., None], minimum.astype(np.float32)[..., None]
+            numbers = np.nan_to_num(np.rint((blocks - m) / d)).clip(0, most).astype(np.uint8)
+            error = np.square(d * numbers + m - blocks).sum(2)
+            if best is None:
+                best, least = Quantised(name, numbers, scale, minimum, None, None), error
+                continue
+            is_less = error < least
+            least = np.where(is_less, error, least)
+            assert best.minimum is not None
+            best.numbers[is_less], best.scale[is_less] = numbers[is_less], scale[is_less]
+            best.minimum[is_less] = minimum[is_less]
+        assert best is not None
+        return best._replace(numbers=best.numbers.reshape(weight.shape))
+
+
+def _fill(form: Form, chunk: Quantised, out: UInt8[ndarray, "G bytes"]) -> None:
+    """Writes rows into groups that are 0."""
+    heads = chunk.scale.shape[1]
+    as_heads = out.reshape(len(out), heads, form.bytes)
+    small = form.block_bytes - (form.low_bits + form.more_bits) * BLOCK * LANES // 8
+
+    def by_lane(values: Shaped[ndarray, "N heads bytes"]) -> UInt8[ndarray, "G heads lanes bytes"]:
+        """(N, heads, n bytes) -> (G, heads, 16, n)"""
+        whole = np.zeros((len(out) * LANES, *values.shape[1:]), np.uint8)
+        whole[: len(values)] = values.view(np.uint8)
+        return whole.reshape(len(out), LANES, heads, -1).transpose(0, 2, 1, 3)
+
+    for place, halves in enumerate((chunk.scale, chunk.minimum)):
+        if halves is not None:
+            own = np.ascontiguousarray(halves, np.float16)[:, :, None].view(np.uint8)
+            begin = 2 * LANES * place
+            as_heads[:, :, begin : begin + 2 * LANES] = by_lane(own).reshape(len(out), heads, 2 * LANES)
+    if chunk.scales is not None:
+        scales = chunk.scales.reshape(len(chunk.scales), heads, form.blocks, -1)
+        if chunk.minima is not None:
+            scales = np.stack((chunk.scales, chunk.minima), 3)  # (N, heads, blocks, 2)
+        each = by_lane(np.ascontiguousarray(scales).view(np.uint8).reshape(len(scales), heads, -1))
+        each = each.reshape(len(out), heads, LANES, form.blocks, -1).transpose(0, 1, 3, 4, 2)  # of each block, by lane
+        blocks = as_heads[:, :, form.head_bytes :].reshape(len(out), heads, form.blocks, form.block_bytes)
+        blocks[..., :small] = each.reshape(len(out), heads, form.blocks, small)
+        as_heads[:, :, form.head_bytes :] = blocks.reshape(len(out), heads, -1)
+    put_integers(
+        form.low_bits,
+        form.more_bits,
+        form.blocks,
+        form.head_bytes + small,
+        form.block_bytes,
+        form.bytes,
+        np.ascontiguousarray(chunk.numbers),
+        out,
+    )
+
+
+def rows_of(packed: UInt8[Tensor, " bytes"], rows: Int64[Tensor, "*shape"]) -> Float32[Tensor, "*shape K"]:
+    """Some rows of a matrix, in float32."""
+    matrix, wanted = matrix_of(packed.detach().numpy()), rows.reshape(-1).numpy()
+    out = np.empty((len(wanted), matrix.columns), np.float32)
+    first = 0
+    for part in matrix.parts:
+        last = first + len(part.groups) * LANES
+        if len(matrix.parts) == 1:
+            unpack_rows(_fields(part.form), part.groups, _halves(), wanted, out)
+        else:
+            own = np.flatnonzero((wanted >= first) & (wanted < last))
+            some = np.empty((len(own), matrix.columns), np.float32)
+            unpack_rows(_fields(part.form), part.groups, _halves(), wanted[own] - first, some)
+            out[own] = some
+        first = last
+    return torch.from_numpy(out).view(*rows.shape, matrix.columns)
+
+
+def unpacked(packed: UInt8[Tensor, " bytes"]) -> Float32[Tensor, "N K"]:
+    """The weights in float32."""
+    return rows_of(packed, torch.arange(matrix_of(packed.detach().numpy()).rows))
+
+
+@cache
+def _halves() -> Float32[ndarray, " 65536"]:
+    return _HALVES.astype(np.float32)
+
+
+@cache
+def _fields(form: Form) -> tuple[int, ...]:
+    return (*map(int, form), form.head_bytes, form.block_bytes, form.bytes)
+
+
+@cache
+def _multiply(name: str, parallel: bool) -> Callable[..., None]:
+    return multiplication(FORMS[name], parallel=parallel)
+
+
+class Vectors(NamedTuple):
+    """Vectors in eight bits: integers, scales of blocks of 32, and the sums of integers of blocks of 16. words: the
+    same integers, four in each.
+    """
+
+    words: Int32[ndarray, "B words"]
+    numbers: Int8[ndarray, "B K"]
+    scales: Float32[ndarray, "B blocks"]
+    sums: Int32[ndarray, "B halves"]
+
+    @classmethod
+    def empty(cls, count: int, width: int) -> Self:
+        blocks = width // BLOCK
+        numbers = np.empty((count, width), np.int8)
+        return cls(
+            numbers.view(np.int32),
+            numbers,
+            np.empty((count, blocks), np.float32),
+            np.empty((count, 2 * blocks), np.int32),
+        )
+
+
+class Multiplication:
+    """The products of one matrix with vectors, the same bits on any number of threads."""
+
+    def __init__(self, matrix: Matrix) -> None:
+        """The matrix must not be freed before."""
+        self.rows, self.columns = matrix.rows, matrix.columns
+        self.padded_rows = LANES * sum(len(part.groups) for part in matrix.parts)
+        self._parts, column = [], 0
+        for part in matrix.parts:
+            end = column + LANES * len(part.groups)
+            self._parts.append((part.name, part.groups, slice(column, end)))
+            column = end
+        self._on_one = _multiply(matrix.parts[0].name, parallel=False) if len(matrix.parts) == 1 else None
+
+    def __call__(self, vectors: Vectors, threads: int, out: Float32[ndarray, "B padded"]) -> None:
+        """Writes the products of all rows, with zeros for those that fill up the last group."""
+        words = vectors.words
+        if threads == 1 and self._on_one is not None:
+            self._on_one(self._parts[0][1], words, vectors.scales, vectors.sums, out)
+            return
+        for name, groups, columns in self._parts:
+            own = out if len(self._parts) == 1 else out[:, columns]
+            with kernel_lock:
+                use_parallel_threads(threads)
+                _multiply(name, parallel=True)(groups, words, vectors.scales, vectors.sums, own)
+
+
+class _Steps:
+    """On how many threads products with few vectors run: on all, or on one where other programs want the processors,
+    too, since threads that wait for one another after each product then wait for the turns of the others. Both are
+    tried now and then, as long as that costs little. Figures do not depend on it.
+    """
+
+    def __init__(self) -> None:
+        self._seconds = {False: math.inf, True: math.inf}  # of a step, by whether it ran on all threads
+        self._since = 0.0  # seconds of steps since the other way was tried
+        self._is_on_all, self._began = True, 0.0
+
+    def begin(self, count: int) -> int:
+        """The number for a step with that many vectors, which begins now."""
+        self._began = 0.0
+        if torch.get_num_threads() > 1 and count <= _FEW:
+            best = self._seconds[True] <= self._seconds[False]
+            other = self._seconds[not best]
+            is_due = other == math.inf or self._since * _SHARE > other
+            self._is_on_all = best != is_due
+            self._since = 0.0 if is_due else self._since
+            self._began = time.perf_counter()
+        return self.threads(count)
+
+    def end(self) -> None:
+        """Says that the step has ended."""
+        if self._began:
+            seconds = time.perf_counter() - self._began
+            self._since += seconds
+            self._seconds[self._is_on_all] = seconds
+            self._began = 0.0
+
+    def threads(self, count: int) -> int:
+        """The number for products with that many vectors."""
+        threads = torch.get_num_threads()
+        return threads if count > _FEW or self._is_on_all else 1
+
+
+_FEW, _SHARE = 8, 0.05  # vectors of a step; of the time, that trials may cost
+steps = _Steps()
+
+
+def product(
+    x: Float32[Tensor, "*shape K"], packed: UInt8[Tensor, " bytes"], bias: Float[Tensor, " N"] | None = None
+) -> Float32[Tensor, "*shape N"]:
+    """W x + b, of vectors that are rounded to eight bits."""
+    matrix = matrix_of(packed.detach().numpy())
+    given = x.detach().reshape(-1, matrix.columns).contiguous().numpy()
+    vectors = Vectors.empty(*given.shape)
+    quantise(given, *vectors[1:])
+    multiply = Multiplication(matrix)
+    out = np.empty((len(given), multiply.padded_rows), np.float32)
+    threads = torch.get_num_threads()
+    multiply(vectors, steps.threads(len(given)), out)
+    if torch.get_num_threads() != threads:  # where both share an OpenMP, Numba's first launch sets torch's number, too
+        torch.set_num_threads(threads)
+    out = out[:, : matrix.rows]
+    if bias is not None:
+        out += bias.detach().float().numpy()  # by this thread alone
+    return torch.from_numpy(out).view(*x.shape[:-1], matrix.rows)

@@ -1,0 +1,215 @@
+"""What stands between the products of a Transformer in packed weights: norms, rotations, attention, gates.
+
+Every sum has its order (`base.lanes`), and every query its own: so a hidden state depends neither on the processor, nor
+on threads, nor on how many tokens are read at once, nor on other rows.
+Legend: N positions of all rows, T of them in each row, D width, H heads, K heads of keys and values, d their width.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from chainrule.base.jit import allocating_kernel, kernel, parallel_kernel, prange
+from chainrule.base.lanes import (
+    LANES,
+    exponential,
+    float_at,
+    lanes_at,
+    minus,
+    over,
+    plus,
+    put_lanes,
+    spread,
+    times,
+    times_plus,
+    total,
+    totals,
+)
+from chainrule.neural.packed.block_kernels import quantise
+
+if TYPE_CHECKING:
+    from jaxtyping import Float32, Int8, Int32, Int64
+    from numpy import ndarray
+
+
+@kernel
+def add_and_norm(
+    x: Float32[ndarray, "N D"],
+    added: Float32[ndarray, "N D"],
+    gain: Float32[ndarray, "1 D"],
+    epsilon: float,
+    out: Float32[ndarray, "N D"],
+) -> None:
+    """x += added, in place; out: its RMSNorm. D must be a multiple of LANES."""
+    width = x.shape[1]
+    for i in range(x.shape[0]):
+        squares = spread(np.float32(0))
+        for k in range(0, width, LANES):
+            both = plus(lanes_at(x, i, k), lanes_at(added, i, k))
+            put_lanes(x, i, k, both)
+            squares = times_plus(both, both, squares)
+        mean = total(squares) / np.float32(width)
+        factor = spread(np.float32(1) / np.sqrt(np.float32(mean + np.float32(epsilon))))
+        for k in range(0, width, LANES):
+            put_lanes(out, i, k, times(times(lanes_at(x, i, k), factor), lanes_at(gain, 0, k)))
+
+
+@kernel
+def norm_and_quantise(
+    x: Float32[ndarray, "N D"],
+    added: Float32[ndarray, "N D"],
+    gain: Float32[ndarray, "1 D"],
+    epsilon: float,
+    out: Float32[ndarray, "N D"],
+    numbers: Int8[ndarray, "N D"],
+    scales: Float32[ndarray, "N blocks"],
+    sums: Int32[ndarray, "N halves"],
+) -> None:
+    """`add_and_norm`, then the norm in eight bits."""
+    add_and_norm(x, added, gain, epsilon, out)
+    quantise(out, numbers, scales, sums)
+
+
+@kernel
+def gate_and_quantise(
+    hidden: Float32[ndarray, "N 2F"],
+    out: Float32[ndarray, "N F"],
+    numbers: Int8[ndarray, "N F"],
+    scales: Float32[ndarray, "N blocks"],
+    sums: Int32[ndarray, "N halves"],
+) -> None:
+    """silu(a) b in eight bits, a and b being the halves of what is hidden; silu(a) = a / (1 + exp(-a))."""
+    width, zero, one = out.shape[1], spread(np.float32(0)), spread(np.float32(1))
+    for i in range(hidden.shape[0]):
+        for k in range(0, width, LANES):
+            a = lanes_at(hidden, i, k)
+            silu = over(a, plus(exponential(minus(zero, a)), one))
+            put_lanes(out, i, k, times(silu, lanes_at(hidden, i, width + k)))
+    quantise(out, numbers, scales, sums)
+
+
+@kernel
+def rotate_and_store(
+    heads: Float32[ndarray, "N H+2K d"],
+    cos: Float32[ndarray, "N d/2"],
+    sin: Float32[ndarray, "N d/2"],
+    keys: Float32[ndarray, "B K columns 2d"],
+    column: int,
+) -> None:
+    """Rotates queries and keys in place, halves of a head against each other, and writes keys and values from a column
+    on. heads: of queries, keys and values.
+    """
+    key_heads, width = keys.shape[1], heads.shape[2]
+    half, length = width // 2, heads.shape[0] // keys.shape[0]
+    queries = heads.shape[1] - 2 * key_heads
+    for i in range(heads.shape[0]):
+        own = heads[i]
+        for head in range(queries + key_heads):
+            for k in range(0, half, LANES):
+                a, b = lanes_at(own, head, k), lanes_at(own, head, half + k)
+                c, s = lanes_at(cos, i, k), lanes_at(sin, i, k)
+                put_lanes(own, head, k, minus(times(a, c), times(b, s)))
+                put_lanes(own, head, half + k, plus(times(b, c), times(a, s)))
+        for head in range(key_heads):
+            store = keys[i // length, head]
+            for k in range(0, width, LANES):
+                put_lanes(store, column + i % length, k, lanes_at(own, queries + head, k))
+                put_lanes(store, column + i % length, width + k, lanes_at(own, queries + key_heads + head, k))
+
+
+@allocating_kernel
+def _attend_one(
+    heads: Float32[ndarray, "N H+2K d"],
+    keys: Float32[ndarray, "B K columns 2d"],
+    begins: Int64[ndarray, " N"],
+    ends: Int64[ndarray, " N"],
+    scale: float,
+    i: int,
+    head: int,
+    out: Float32[ndarray, "N H*d"],
+) -> None:
+    key_heads, width = keys.shape[1], heads.shape[2]
+    queries = heads.shape[1] - 2 * key_heads
+    own = keys[i // (heads.shape[0] // keys.shape[0]), head // (queries // key_heads)]
+    begin, count = begins[i], ends[i] - begins[i]
+    whole = (count + LANES - 1) // LANES * LANES
+    weights = np.empty((1, whole), np.float32)
+    query = heads[i]
+    most = spread(np.float32(scale))
+    for s in range(0, count - count % LANES, LANES):
+        a0 = a1 = a2 = a3 = a4 = a5 = a6 = a7 = a8 = a9 = b0 = b1 = b2 = b3 = b4 = b5 = spread(np.float32(0))
+        at = begin + s
+        for k in range(0, width, LANES):
+            q = lanes_at(query, head, k)
+            a0, a1 = times_plus(q, lanes_at(own, at, k), a0), times_plus(q, lanes_at(own, at + 1, k), a1)
+            a2, a3 = times_plus(q, lanes_at(own, at + 2, k), a2), times_plus(q, lanes_at(own, at + 3, k), a3)
+            a4, a5 = times_plus(q, lanes_at(own, at + 4, k), a4), times_plus(q, lanes_at(own, at + 5, k), a5)
+            a6, a7 = times_plus(q, lanes_at(own, at + 6, k), a6), times_plus(q, lanes_at(own, at + 7, k), a7)
+            a8, a9 = times_plus(q, lanes_at(own, at + 8, k), a8), times_plus(q, lanes_at(own, at + 9, k), a9)
+            b0, b1 = times_plus(q, lanes_at(own, at + 10, k), b0), times_plus(q, lanes_at(own, at + 11, k), b1)
+            b2, b3 = times_plus(q, lanes_at(own, at + 12, k), b2), times_plus(q, lanes_at(own, at + 13, k), b3)
+            b4, b5 = times_plus(q, lanes_at(own, at + 14, k), b4), times_plus(q, lanes_at(own, at + 15, k), b5)
+        sixteen = totals(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, b0, b1, b2, b3, b4, b5)
+        put_lanes(weights, 0, s, times(sixteen, most))
+    for s in range(count - count % LANES, count):
+        a = spread(np.float32(0))
+        for k in range(0, width, LANES):
+            a = times_plus(lanes_at(query, head, k), lanes_at(own, begin + s, k), a)
+        weights[0, s] = np.float32(total(a) * np.float32(scale))
+    largest = np.float32(-np.inf)
+    for s in range(count):
+        if not weights[0, s] <= largest:  # also where it is no number
+            largest = weights[0, s]
+    for s in range(count, whole):
+        weights[0, s] = -np.inf
+    most, sums = spread(largest), spread(np.float32(0))
+    for s in range(0, whole, LANES):
+        power = exponential(minus(lanes_at(weights, 0, s), most))
+        put_lanes(weights, 0, s, power)
+        sums = plus(sums, power)
+    share = np.float32(1) / np.float32(total(sums))
+    shares = spread(np.float32(share))
+    for k in range(0, width - width % (2 * LANES), 2 * LANES):
+        a = b = spread(np.float32(0))
+        for s in range(count):
+            weight = spread(float_at(weights, 0, s))
+            a = times_plus(weight, lanes_at(own, begin + s, width + k), a)
+            b = times_plus(weight, lanes_at(own, begin + s, width + k + LANES), b)
+        put_lanes(out, i, head * width + k, times(a, shares))
+        put_lanes(out, i, head * width + k + LANES, times(b, shares))
+
+
+@allocating_kernel
+def attend(
+    heads: Float32[ndarray, "N H+2K d"],
+    keys: Float32[ndarray, "B K columns 2d"],
+    begins: Int64[ndarray, " N"],
+    ends: Int64[ndarray, " N"],
+    scale: float,
+    out: Float32[ndarray, "N H*d"],
+) -> None:
+    """Attention of each query to the columns from `begins` to `ends` of its row (Vaswani et al. 2017, equation 1).
+
+    Query head h reads the head h // (H / K) of keys and values. scale: the factor of scores.
+    """
+    queries = heads.shape[1] - 2 * keys.shape[1]
+    for i in range(heads.shape[0]):
+        for head in range(queries):
+            _attend_one(heads, keys, begins, ends, scale, i, head, out)
+
+
+@parallel_kernel
+def attend_on_threads(
+    heads: Float32[ndarray, "N H+2K d"],
+    keys: Float32[ndarray, "B K columns 2d"],
+    begins: Int64[ndarray, " N"],
+    ends: Int64[ndarray, " N"],
+    scale: float,
+    out: Float32[ndarray, "N H*d"],
+) -> None:
+    """`attend`, on several threads: each takes every other query."""
+    queries, count = heads.shape[1] - 2 * keys.shape[1], heads.shape[0]
+    for part in prange(count * queries):
+        _attend_one(heads, keys, begins, ends, scale, part % count, part // count, out)

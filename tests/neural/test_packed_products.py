@@ -1,0 +1,291 @@
+"""Products in four to eight bits: integer arithmetic by NumPy as the oracle; the same bits everywhere."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from chainrule.errors import ModelFormatError
+from chainrule.neural.build import build
+from chainrule.neural.config import TransformerConfig
+from chainrule.neural.language_model import NeuralModel
+from chainrule.neural.layers.matrix_products import product
+from chainrule.neural.packed import layouts
+from chainrule.neural.packed.layouts import FORMS, Quantised, matrix_of, packed, rows_of, unpacked
+from chainrule.neural.saving import from_state, to_state
+from chainrule.storage.gguf import BLOCK_TYPES
+
+KINDS = {kind.name: kind for kind in BLOCK_TYPES.values()}
+
+
+def random_rows(name: str, rows: int, columns: int, seed: int = 1) -> Quantised:
+    """Random blocks of a form."""
+    form, random = FORMS[name], np.random.default_rng(seed)
+    heads = columns // (32 * form.blocks)
+    halves = random.uniform(1e-3, 1e-2, (2, rows, heads)).astype(np.float16)
+    scales = minima = None
+    if form.blocks > 1 and form.halved:
+        scales = random.integers(-128, 128, (rows, heads, 16), dtype=np.int8)
+    elif form.blocks > 1:
+        scales, minima = random.integers(0, 64, (2, rows, heads, 8), dtype=np.uint8)
+    numbers = random.integers(0, 1 << form.low_bits + form.more_bits, (rows, columns), dtype=np.uint8)
+    return Quantised(name, numbers, halves[0], halves[1] if form.has_minima else None, scales, minima)
+
+
+def matrix(name: str, rows: int = 35, columns: int = 512) -> torch.Tensor:
+    return torch.from_numpy(packed(rows, columns, [(name, rows, [random_rows(name, rows, columns)])]))
+
+
+def vectors(count: int, columns: int = 512, seed: int = 2) -> torch.Tensor:
+    return torch.randn(count, columns, generator=torch.Generator().manual_seed(seed))
+
+
+def rounded(x: torch.Tensor) -> np.ndarray:
+    """Vectors in eight bits, each block of 32 by its largest number, in float64."""
+    blocks = x.numpy().reshape(len(x), -1, 32)
+    most = np.abs(blocks).max(2, keepdims=True)
+    integers = np.rint(blocks * (np.float32(127) / most))
+    return (integers.astype(np.float64) * (most / np.float32(127))).reshape(x.shape)
+
+
+@pytest.mark.parametrize("name", FORMS)
+@torch.no_grad()
+def test_products_are_those_of_rounded_vectors(name: str) -> None:
+    weight, x, bias = matrix(name), vectors(5), vectors(1, 35)[0]
+    weights = unpacked(weight).double().numpy()
+    expected = rounded(x) @ weights.T
+    found = product(x, weight).numpy()
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
+    np.testing.assert_array_equal(product(x, weight, bias).numpy(), found + bias.numpy())
+    exact = x.double().numpy() @ weights.T
+    assert np.abs(found - exact).max() < 0.01 * np.abs(exact).max()  # what rounding vectors costs
+
+
+@pytest.mark.parametrize("name", [name for name in FORMS if name in KINDS])
+def test_blocks_of_files_keep_every_bit(name: str) -> None:
+    """The weights of random blocks, by the reader of GGUF, which the package gguf is the oracle of."""
+    from chainrule.open_models.quantised import StoredMatrix
+
+    kind, random = KINDS[name], np.random.default_rng(3)
+    rows, blocks = 37, 512 // kind.weights
+    stored = random.integers(0, 256, (rows, blocks, kind.bytes), dtype=np.uint8)
+    for begin in [208] if name == "Q6_K" else [0, 2] if FORMS[name].has_minima else [0]:
+        halves = random.normal(size=(rows, blocks)).astype("<f2")
+        stored[..., begin : begin + 2] = halves[..., None].view(np.uint8)
+    order = random.permutation(rows)
+    order[5] = -1
+    weight = StoredMatrix(((kind, stored),), order).pack()
+    assert weight is not None
+    assert kind.parts is not None
+    expected = kind.parts(stored.reshape(-1, kind.bytes)).weights().reshape(rows, 512)[order]
+    expected[5] = 0
+    np.testing.assert_array_equal(unpacked(torch.from_numpy(weight)).numpy(), expected)
+    some = torch.tensor([[3, 36], [0, 5]])
+    np.testing.assert_array_equal(rows_of(torch.from_numpy(weight), some).numpy(), expected[some.numpy()])
+
+
+@torch.no_grad()
+def test_parts_in_different_forms_are_one_matrix() -> None:
+    """Queries and keys in Q4_K, values in Q6_K, as many files have them."""
+    first, second = random_rows("Q4_K", 48, 256), random_rows("Q6_K", 20, 256)
+    both = torch.from_numpy(packed(68, 256, [("Q4_K", 48, [first]), ("Q6_K", 20, [second])]))
+    each = [
+        torch.from_numpy(packed(len(part.numbers), 256, [(part.name, len(part.numbers), [part])]))
+        for part in (first, second)
+    ]
+    x = vectors(3, 256)
+    assert torch.equal(product(x, both), torch.cat([product(x, part) for part in each], 1))
+    assert torch.equal(unpacked(both), torch.cat([unpacked(part) for part in each]))
+    rows = torch.tensor([50, 2, 67, 47])
+    assert torch.equal(rows_of(both, rows), unpacked(both)[rows])
+
+
+@pytest.mark.parametrize("name", FORMS)
+@torch.no_grad()
+def test_threads_and_other_vectors_do_not_change_a_bit(name: str) -> None:
+    weight, x, before = matrix(name), vectors(70), torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        together = product(x, weight)
+        torch.set_num_threads(1)
+        assert torch.equal(together, torch.cat([product(vector[None], weight) for vector in x]))
+    finally:
+        torch.set_num_threads(before)
+
+
+@torch.no_grad()
+def test_numbers_that_are_none_are_seen() -> None:
+    x = vectors(4)
+    x[0, 40], x[1, 3], x[2] = torch.nan, torch.inf, 0
+    found = product(x, matrix("Q4_1"))
+    assert found[:2].isnan().all()
+    assert not found[2].any()
+    assert found[3].isfinite().all()
+    tiny = torch.full((1, 512), 1e-42)  # less than the smallest number in full precision
+    assert not product(tiny, matrix("Q8_0")).any()
+
+
+@pytest.mark.parametrize(("bits", "most"), [(4, 0.11), (5, 0.055), (6, 0.03), (8, 0.007)])
+def test_weights_are_rounded_to_the_nearest(bits: int, most: float) -> None:
+    weight = torch.randn(33, 96, generator=torch.Generator().manual_seed(4))
+    weight[2, 32:64] = 0
+    weight[3, 32:64] = 0.25
+    found = unpacked(torch.from_numpy(layouts.pack(weight, bits)))
+    assert ((found - weight).square().mean() / weight.square().mean()).sqrt() < most
+    assert torch.equal(found[2:4, 32:64].isfinite(), torch.ones(2, 32, dtype=torch.bool))
+    np.testing.assert_allclose(found[3, 32:64], 0.25, atol=1e-3)
+    weight[1, 1] = torch.nan
+    assert unpacked(torch.from_numpy(layouts.pack(weight, bits)))[1, :32].isnan().any()
+
+
+def damaged(change: str) -> np.ndarray:
+    bytes_ = matrix("Q4_0").numpy().copy()
+    head = bytes_[:64].view("<i4")
+    if change == "rows":
+        head[0] = 64
+    elif change == "form":
+        head[3] = 289
+    elif change == "groups":
+        head[4] = 1 << 30
+    elif change == "columns":
+        head[1] = 500
+    return bytes_[:-1] if change == "cut" else bytes_
+
+
+@pytest.mark.parametrize("change", ["rows", "form", "groups", "columns", "cut"])
+def test_damaged_matrices_are_refused(change: str) -> None:
+    with pytest.raises(ValueError, match=r"says|has|claims"):
+        matrix_of(damaged(change))
+
+
+PLAIN = TransformerConfig(
+    layers=2,
+    width=64,
+    heads=2,
+    key_value_heads=1,
+    context=16,
+    norm_gain=True,
+    feed_forward="swiglu",
+    feed_forward_width=96,
+    query_key_norm=False,
+    embedding_norm=False,
+    zero_projections=False,
+    tied=True,
+)
+SIZE = 40
+
+
+def compacted(config: TransformerConfig = PLAIN, bits: int = 4) -> NeuralModel:
+    from chainrule.base.progress import silent
+    from chainrule.neural.saving import compact
+
+    torch.manual_seed(1)
+    model = compact(NeuralModel(build(config, SIZE)), silent, bits)
+    assert isinstance(model, NeuralModel)
+    return model
+
+
+TEXT = np.arange(3, 14, dtype=np.int32)
+
+
+def stepwise(model: NeuralModel, text: np.ndarray = TEXT) -> list[float]:
+    state, found = model.start([np.empty(0, np.int32)]), []
+    for token in text:
+        found.append(model.next_log_probs(state)[0, token])
+        state = model.advance(state, np.array([token], np.int32))
+    return found
+
+
+def test_kernels_read_what_torch_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The blocks as kernels read them, beside the same products with torch between them."""
+    model, texts = compacted(), [TEXT, np.array([5, 9, 2], np.int32), np.arange(3, 39, dtype=np.int32)]
+    by_kernels = model.score(texts)
+    assert model.network.encoder.packed is not None
+    monkeypatch.setattr("chainrule.neural.encoders.transformer.packed_reader", lambda *_: None)
+    for own, expected in zip(by_kernels, model.score(texts), strict=True):
+        np.testing.assert_allclose(own, expected, atol=2e-3)  # where rounding of a vector falls on the other side
+        assert np.abs(own - expected).mean() < 3e-4
+
+
+def test_figures_depend_on_nothing_else() -> None:
+    """Steps, passes, other rows, drafts: the same bits."""
+    model = compacted()
+    alone = model.score([TEXT], end=False)[0]
+    np.testing.assert_allclose(stepwise(model), alone, atol=1e-6)  # whose softmax is summed up in another way
+    state = model.start([np.empty(0, np.int32)])
+    for token in TEXT:
+        state = model.advance(state, np.array([token], np.int32))
+    assert torch.equal(state.next.hidden, model.start([TEXT]).next.hidden)
+    np.testing.assert_array_equal(model.score([np.arange(20, 29, dtype=np.int32), TEXT, TEXT[:4]], end=False)[1], alone)
+    state = model.start([TEXT[:3]])
+    ahead = [model.next_log_probs(part)[0] for part in model.read_ahead(state, TEXT[3:8])]
+    for token, found in zip(TEXT[3:8], ahead, strict=True):
+        state = model.advance(state, np.array([token], np.int32))
+        np.testing.assert_array_equal(model.next_log_probs(state)[0], found)
+    rows = model.start([TEXT[:2], TEXT[:6]])
+    np.testing.assert_array_equal(model.next_log_probs(rows)[1], model.next_log_probs(model.start([TEXT[:6]]))[0])
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"norm": "layer"}, {"query_key_norm": True}, {"window": 5}, {"positions": "learned"}]
+)
+@pytest.mark.parametrize("bits", [4, 5, 6, 8])
+def test_every_network_is_near_its_unpacked_form(bits: int, changes: dict[str, object]) -> None:
+    from dataclasses import replace
+
+    from chainrule.base.progress import silent
+    from chainrule.neural.saving import unpack
+
+    model = compacted(replace(PLAIN, **changes), bits)
+    assert "activations:int8" in model.stream_signature
+    exact = unpack(model, silent)
+    assert "weights" not in exact.stream_signature
+    np.testing.assert_allclose(model.score([TEXT])[0], exact.score([TEXT])[0], atol=0.1)
+    settings, arrays = to_state(model)
+    again = from_state(settings, arrays, SIZE, TransformerConfig)
+    np.testing.assert_array_equal(again.score([TEXT])[0], model.score([TEXT])[0])
+    np.testing.assert_allclose(stepwise(model), model.score([TEXT], end=False)[0], atol=0.02)
+
+
+def test_an_array_that_holds_another_matrix_is_refused() -> None:
+    settings, arrays = to_state(compacted())
+    name = "encoder.blocks.0.feed_forward.down.weight"
+    for broken, message in (
+        (arrays[name][:-5], "damaged"),
+        (arrays["encoder.blocks.0.attention.out.weight"], "expected"),
+    ):
+        with pytest.raises(ModelFormatError, match=rf"{name}.*{message}"):
+            from_state(settings, {**arrays, name: broken}, SIZE, TransformerConfig)
+
+
+@torch.no_grad()
+def digest() -> str:
+    """Of products in every form, and of what a network says, to the last bit."""
+    found = [product(vectors(11), matrix(name)).numpy().tobytes() for name in FORMS]
+    found += [compacted(bits=bits).score([TEXT])[0].tobytes() for bits in (4, 8)]
+    return hashlib.sha256(b"".join(found)).hexdigest()
+
+
+@pytest.mark.parametrize("processor", ["generic", "haswell"])
+def test_processors_without_some_instructions_give_the_same_bits(processor: str, tmp_path: Path) -> None:
+    """generic: plain integers; haswell: AVX2 without VNNI."""
+    features = {"generic": "", "haswell": "+avx,+avx2,+fma,+f16c,+sse4.1,+sse4.2,+ssse3,+bmi,+bmi2,+popcnt"}
+    environment = {
+        **os.environ,
+        "NUMBA_CPU_NAME": processor,
+        "NUMBA_CPU_FEATURES": features[processor],
+        "CHAINRULE_CACHE": str(tmp_path),
+        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path]),
+    }
+    program = "from test_packed_products import digest; print(digest())"
+    found = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False
+    )
+    assert found.stdout.strip() == digest(), found.stderr
