@@ -54,7 +54,7 @@ on-old-processor: .venv/installed # beside the others: it tells its last line, o
 test-harness: .venv/harness-installed ## tests with lm-evaluation-harness itself, whose packages have 300 MB
 	$(PYTEST) -n 0 tests/interop/with_lm_eval.py
 
-test-clients: .clients/installed ## unchanged clients against chainrule serve: openai, llm, LangChain, lm_eval; 900 MB
+test-clients: .clients/installed ## unchanged clients against chainrule serve: openai, llm, LangChain, LiteLLM, lm_eval; 900 MB
 	CLIENTS=$(CURDIR)/.clients/bin/python $(PYTEST) -n 0 tests/interop/with_clients.py
 
 spark: .venv/spark-installed ## pyspark, 460 MB, and the tests of it; needs Java 17: apt install openjdk-17-jre-headless
@@ -117,7 +117,7 @@ clean:
 
 .clients/installed: .venv/installed
 	test -x .clients/bin/python || $(PYTHON) -m venv .clients
-	.clients/bin/python -m pip install --quiet --disable-pip-version-check -e . openai 'llm>=0.36' langchain-openai 'lm_eval[api]>=0.4.13,<0.5'
+	.clients/bin/python -m pip install --quiet --disable-pip-version-check -e '.[form]' openai 'llm>=0.36' langchain-openai litellm 'lm_eval[api]>=0.4.13,<0.5'
 	touch $@
 
 .fuzz/installed: .venv/installed

@@ -27,6 +27,7 @@ class Server(ThreadingHTTPServer):
         self.kind, self.status, self.answer = "text/event-stream", 200, b""
         self.models: list[str] = ["only"]
         self.bodies: list[Any] = []
+        self.most_messages = 100
         self.keys: list[str | None] = []
         self.url = f"http://127.0.0.1:{self.server_port}"
 
@@ -46,6 +47,11 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self.server.bodies.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
         self.server.keys.append(self.headers["authorization"])
+        if len(self.server.bodies[-1]["messages"]) > self.server.most_messages:
+            message = "This model's maximum context length is 9 tokens. However, you requested more"
+            error = {"error": {"message": message, "code": "context_length_exceeded"}}
+            self._send(400, "application/json", json.dumps(error).encode())
+            return
         self._send(self.server.status, self.server.kind, self.server.answer)
 
     def _send(self, status: int, kind: str, answer: bytes) -> None:
@@ -108,6 +114,18 @@ def test_seeds_make_each_answer_another_one(server: Server) -> None:
         answer = chat.answer([{"role": "user", "content": "a"}], seed=2**63 - 1, number=number)
         assert ("".join(answer), answer.ending) == ("a", "end")
     assert [body["seed"] for body in server.bodies] == [2**63 - 1, 0]
+
+
+def test_messages_that_a_server_cannot_read_together_are_left_out_and_told(server: Server) -> None:
+    server.stream(delta("a", "stop"))
+    server.most_messages = 4
+    talk = [{"role": role, "content": str(i)} for i in range(5) for role in ("user", "assistant")][:-1]
+    answer = RemoteChat(Client(server.url, "m")).answer([{"role": "system", "content": "s"}, *talk])
+    assert ("".join(answer), answer.dropped) == ("a", 8)
+    assert [len(body["messages"]) for body in server.bodies] == [10, 2]
+    server.most_messages = 0
+    with pytest.raises(ServerError, match="maximum context length is 9"):
+        "".join(RemoteChat(Client(server.url, "m")).answer(talk))
 
 
 def test_a_server_that_does_not_stream_is_understood(server: Server) -> None:

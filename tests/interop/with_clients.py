@@ -1,10 +1,13 @@
-"""Unchanged clients against `chainrule serve`: openai, llm, LangChain and lm-evaluation-harness (make test-clients).
+"""Unchanged clients against `chainrule serve`: openai, llm, LangChain, LiteLLM, lm-evaluation-harness, and the requests
+of an editor's plugin (make test-clients).
 
-CLIENTS names the Python of an environment with their packages. The server runs as a process of its own.
+CLIENTS names the Python of an environment with their packages. The server runs as a process of its own, behind a proxy
+that notes what each client sends; a whole run writes the table in docs/serving.md.
 """
 
 from __future__ import annotations
 
+import http.client
 import json
 import math
 import os
@@ -12,13 +15,21 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
 
 import chainrule
+from chainrule.neural.config.vision import ResNetLabelling
+from chainrule.pictures.captions import CaptionedPicture
+from chainrule.pictures.codec import encode_png
+from chainrule.pictures.picture import Picture
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "open_models"))
+sys.path.insert(0, str(Path(__file__).parent))
+import test_chat_templates
+from recording import Recorder, recording, table_of, write_table
 from test_chat_templates import TEMPLATES, Talker
 
 if TYPE_CHECKING:
@@ -29,8 +40,18 @@ FIXTURES = Path(__file__).parents[1] / "fixtures"
 KEY = "abcdefgh12345678"
 
 
+PACKAGES = {
+    "openai": "openai",
+    "llm": "llm",
+    "langchain": "langchain-openai",
+    "litellm": "litellm",
+    "lm_eval": "lm_eval",
+}
+GAP = ("<fim_prefix>", "<fim_suffix>", "<fim_middle>")
+
+
 class Serving(NamedTuple):
-    url: str
+    recorder: Recorder
     folders: dict[str, Path]
     home: Path
 
@@ -50,23 +71,37 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     for name, model in models.items():
         model.save(folders[name])
     folders["talker"] = home / "talker"  # a Hugging Face folder with a chat template
-    Talker(TEMPLATES["chatml"], folders["talker"])
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(test_chat_templates, "SPECIAL", [*test_chat_templates.SPECIAL, *GAP])
+        Talker(TEMPLATES["chatml"], folders["talker"], context=4096)
+    folders["captioner"] = home / "captioner"
+    pixels = np.arange(6 * 12 * 3, dtype=np.uint8).reshape(6, 12, 3)
+    (home / "picture.png").write_bytes(encode_png(pixels))
+    chainrule.train_captions(
+        [CaptionedPicture(Picture(pixels, "it"), ("a dark day", "a bright day"))] * 20,
+        chainrule.CaptionConfig(width=8),
+        encoder=ResNetLabelling(size=(6, 12), width=4, blocks=(1,)),
+        training=one_step,
+        progress=False,
+    ).save(folders["captioner"])
     (home / "key.txt").write_text(KEY + "\n")
     command = [sys.executable, "-m", "chainrule", "serve", *map(str, folders.values()), "--port", "0"]
     server = subprocess.Popen([*command, "--api-key-file", str(home / "key.txt")], stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None
     words = server.stdout.readline().split()
-    yield Serving(next(word for word in words if word.startswith("http")).rstrip(";"), folders, home)
+    with recording(next(word for word in words if word.startswith("http")).rstrip(";")) as recorder:
+        yield Serving(recorder, folders, home)
     server.terminate()
     server.stdout.close()
     assert server.wait(20) in (0, -15, 143)
 
 
-def run(code: str, serving: Serving, *arguments: str, **environment: str) -> Any:
+def run(code: str, serving: Serving, *arguments: str, client: str, **environment: str) -> Any:
     """What a client's program prints, as JSON."""
     own = {
         **{name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
-        "URL": serving.url,
+        "URL": serving.recorder.url(client),
+        "URL_LANGCHAIN": serving.recorder.url("langchain"),
         "KEY": KEY,
         "HF_HUB_OFFLINE": "1",
         "OPENAI_API_KEY": KEY,
@@ -114,9 +149,9 @@ print(json.dumps(out))
 
 
 def test_openai(serving: Serving) -> None:
-    out = run(OPENAI, serving)
+    out = run(OPENAI, serving, client="openai")
     model = chainrule.load(serving.folders["ngram"])
-    assert out["models"] == ["ngram", "lstm", "transformer", "talker"]
+    assert out["models"] == ["ngram", "lstm", "transformer", "talker", "captioner"]
     assert (out["one"], out["missing"], out["wrong key"]) == ("lstm", "model_not_found", 401)
     expected = model.generate("ka vi", limits=chainrule.Limits(max_tokens=6), seed=3)[0]
     assert out["text"] == out["streamed"] == expected
@@ -130,6 +165,89 @@ def test_openai(serving: Serving) -> None:
     np.testing.assert_allclose(out["vectors"], vectors, atol=1e-6)
     np.testing.assert_allclose(out["floats"][0], vectors[0], atol=1e-6)
     assert "no chat template" in out["chat"]
+
+
+QUICK_START = """
+import base64, json, os
+from openai import APIError, BadRequestError, OpenAI
+from pydantic import BaseModel
+client = OpenAI(base_url=os.environ["URL"], api_key=os.environ["KEY"])  # what follows is as in its README, shorter
+model, out = "talker", {}
+
+def refused(call, *arguments, **fields):
+    try:
+        call(*arguments, **fields)
+    except APIError as error:
+        return error.code, error.body["message"]
+
+small = dict(model=model, max_output_tokens=16)
+said = client.responses.create(**small, instructions="Be brief.", input="the cat sat")
+out["text"] = said.output_text
+stream = client.responses.create(**small, input="the cat sat", stream=True)
+events = list(stream)
+out["events"] = sorted({event.type for event in events})
+out["streamed"] = ["".join(e.delta for e in events if e.type.endswith("text.delta")), events[-1].response.output_text]
+with client.responses.stream(**small, input="the cat sat", extra_body={"choices": ["yes"]}) as helper:
+    for event in helper:
+        pass
+    out["helper"] = [helper.get_final_response().status, event.response.status]
+talk = [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": "the cat sat"}]
+out["chat"] = client.chat.completions.create(model=model, messages=talk, max_tokens=8).choices[0].message.content
+parts = [{"role": "user", "content": [{"type": "text", "text": "the cat sat"}]}]
+out["parts"] = client.chat.completions.create(model=model, messages=parts, max_tokens=8).choices[0].message.content
+form = {"type": "json_object"}
+asked = dict(model=model, input=[{"role": "user", "content": "the"}], text={"format": form}, max_output_tokens=64)
+out["json"] = client.responses.create(**asked).output_text
+
+class Answer(BaseModel):
+    yes: bool
+
+parsed = client.responses.parse(model=model, input="is it?", text_format=Answer, max_output_tokens=400, temperature=0)
+out["parsed"] = isinstance(parsed.output_parsed, Answer)
+schema = {"type": "object", "properties": {"yes": {"type": "boolean"}}, "required": ["yes"]}
+tools = [{"type": "function", "name": "f", "parameters": {**schema, "additionalProperties": False}}]
+called = client.responses.create(
+    model=model, input="is it?", tools=tools, tool_choice="required", max_output_tokens=400, temperature=0
+)
+call = called.output[0]
+out["call"] = [call.type, call.name, sorted(json.loads(call.arguments))]
+items = [{"role": "user", "content": "is it?"}, *called.output]
+items.append({"type": "function_call_output", "call_id": call.call_id, "output": "8"})
+out["after the call"] = client.responses.create(**small, input=items, tools=tools).status
+with open("picture.png", "rb") as file:
+    address = "data:image/png;base64," + base64.b64encode(file.read()).decode()
+question = {"type": "input_text", "text": "What is in this picture?"}
+picture = [{"role": "user", "content": [question, {"type": "input_image", "image_url": address}]}]
+out["picture"] = client.responses.create(model="captioner", input=picture).output_text
+out["refused"] = [
+    refused(client.responses.create, **small, input=picture),
+    refused(client.responses.create, **small, input="and?", previous_response_id="resp_1"),
+    refused(client.responses.create, **small, input="and?", tools=[{"type": "web_search"}]),
+    refused(client.chat.completions.create, model=model, messages=talk, max_tokens=4096),
+    refused(client.chat.completions.create, model=model, messages=talk, reasoning_effort="low"),
+    refused(client.completions.create, model="ngram", prompt="ka", suffix="vi"),
+    refused(client.moderations.create, input="x"),
+]
+gap = client.completions.create(model=model, prompt="the cat", suffix=" the mat", max_tokens=4)
+out["gap"] = gap.choices[0].finish_reason
+print(json.dumps(out))
+"""
+
+
+def test_the_quick_start_of_openai(serving: Serving) -> None:
+    out = run(QUICK_START, serving, client="openai")
+    assert all(isinstance(out[name], str) for name in ("text", "chat", "parts", "json"))
+    assert out["streamed"][0] == out["streamed"][1]
+    assert {"response.created", "response.output_text.delta", "response.output_item.done"} <= set(out["events"])
+    assert out["helper"][0] == out["helper"][1]
+    assert out["parsed"]
+    assert out["call"] == ["function_call", "f", ["yes"]]
+    assert out["after the call"] in ("completed", "incomplete")
+    expected = chainrule.load(serving.folders["captioner"]).caption([str(serving.home / "picture.png")])
+    assert out["picture"] == expected[0][0].text
+    codes = ["unsupported_part", *["unsupported_parameter"] * 2, "context_length_exceeded", "unknown_parameter"]
+    assert [code for code, _ in out["refused"]] == [*codes, "unsupported_parameter", "not_found"]
+    assert out["gap"] in ("stop", "length")
 
 
 LANGCHAIN = """
@@ -146,7 +264,7 @@ print(json.dumps(out))
 
 
 def test_langchain(serving: Serving) -> None:
-    out = run(LANGCHAIN, serving)
+    out = run(LANGCHAIN, serving, client="langchain")
     model = chainrule.load(serving.folders["ngram"])
     [expected] = model.generate(
         "ka vi", 1, chainrule.SamplingConfig(temperature=0.7), chainrule.Limits(max_tokens=6), seed=3
@@ -175,13 +293,13 @@ def test_llm(serving: Serving) -> None:
     entry = {
         "model_id": "ours",
         "model_name": "ngram",
-        "api_base": serving.url,
+        "api_base": serving.recorder.url("llm"),
         "api_key_name": "k",
         "completion": True,
     }
     (serving.home / "keys.json").write_text(json.dumps({"k": KEY}))
     (serving.home / "extra-openai-models.yaml").write_text(f"- {json.dumps(entry)}\n")
-    out = run(LLM, serving)
+    out = run(LLM, serving, client="llm")
     expected = chainrule.load(serving.folders["ngram"]).generate("ka vi", limits=chainrule.Limits(max_tokens=6), seed=3)
     assert out["text"].rstrip("\n") == out["plain"].rstrip("\n") == expected[0].removeprefix("ka vi")
     assert "logprobs" in json.dumps(out["logs"][0])
@@ -200,7 +318,8 @@ out["streamed"] = "".join(chunk.choices[0].delta.content or "" for chunk in chun
 out["log_probs"] = [entry.logprob for entry in whole.choices[0].logprobs.content]
 out["tops"] = [len(entry.top_logprobs) for entry in whole.choices[0].logprobs.content]
 chain = ChatOpenAI(
-    model="talker", base_url=os.environ["URL"], api_key=os.environ["KEY"], max_tokens=12, seed=3, temperature=0.7,
+    model="talker", base_url=os.environ["URL_LANGCHAIN"], api_key=os.environ["KEY"], max_tokens=12, seed=3,
+    temperature=0.7,
     top_p=0.9,
 )
 out["langchain"] = chain.invoke("the cat sat").content
@@ -213,10 +332,10 @@ print(json.dumps(out))
 
 
 def test_conversations(serving: Serving) -> None:
-    entry = {"model_id": "talker", "model_name": "talker", "api_base": serving.url, "api_key_name": "k"}
+    entry = {"model_id": "talker", "model_name": "talker", "api_base": serving.recorder.url("llm"), "api_key_name": "k"}
     (serving.home / "keys.json").write_text(json.dumps({"k": KEY}))
     (serving.home / "extra-openai-models.yaml").write_text(f"- {json.dumps(entry)}\n")
-    out = run(CHAT, serving)
+    out = run(CHAT, serving, client="openai")
     sampling = chainrule.SamplingConfig(temperature=0.7, top_p=0.9)
     model = chainrule.load(serving.folders["talker"])
     messages = [{"role": "user", "content": "the cat sat"}]
@@ -226,6 +345,131 @@ def test_conversations(serving: Serving) -> None:
     assert len(out["log_probs"]) == len(out["tops"]) == out["tokens"]
     assert all(log_prob < 0 for log_prob in out["log_probs"])
     assert set(out["tops"]) == {2}
+
+
+LANGCHAIN_CHAT = """
+import json, os
+from langchain_core.messages import HumanMessage, SystemMessage
+from langchain_openai import ChatOpenAI, OpenAIEmbeddings
+from openai import BadRequestError
+from pydantic import BaseModel
+common = dict(base_url=os.environ["URL"], api_key=os.environ["KEY"])
+chat = ChatOpenAI(model="talker", max_tokens=16, **common)
+parts = [SystemMessage([{"type": "text", "text": "Be brief."}]), HumanMessage([{"type": "text", "text": "the cat"}])]
+out = {"parts": chat.invoke(parts).content}
+out["streamed"] = "".join(chunk.content for chunk in chat.stream("the cat sat"))
+responses = ChatOpenAI(model="talker", max_tokens=16, use_responses_api=True, **common)
+out["responses"] = responses.invoke("the cat sat").text
+out["responses streamed"] = "".join(chunk.text for chunk in responses.stream("the cat sat"))
+
+class Answer(BaseModel):
+    yes: bool
+
+roomy = ChatOpenAI(model="talker", max_tokens=400, temperature=0, **common)
+out["structured"] = isinstance(roomy.with_structured_output(Answer).invoke("is it?"), Answer)
+out["called"] = roomy.bind_tools([Answer], tool_choice="any").invoke("is it?").tool_calls[0]["name"]
+try:  # by default, it sends ids of OpenAI's tokenizer, where it has that
+    OpenAIEmbeddings(model="lstm", **common).embed_query("ka vi")
+except Exception as error:
+    out["ids"] = str(error)
+print(json.dumps(out))
+"""
+
+
+def test_langchain_talks(serving: Serving) -> None:
+    out = run(LANGCHAIN_CHAT, serving, client="langchain")
+    assert all(isinstance(out[name], str) for name in ("parts", "streamed", "responses", "responses streamed"))
+    assert (out["structured"], out["called"]) == (True, "Answer")
+
+
+LITELLM = """
+import json, os
+import litellm
+litellm.suppress_debug_info = True
+common = dict(api_base=os.environ["URL"], api_key=os.environ["KEY"])
+talk = [{"role": "user", "content": "the cat sat"}]
+out = {}
+whole = litellm.completion(model="openai/talker", messages=talk, max_tokens=8, seed=3, **common)
+out["text"] = whole.choices[0].message.content
+chunks = litellm.completion(model="openai/talker", messages=talk, max_tokens=8, seed=3, stream=True, **common)
+out["streamed"] = "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
+plain = litellm.text_completion(model="text-completion-openai/ngram", prompt="ka vi", max_tokens=6, seed=3, **common)
+out["plain"] = plain.choices[0].text
+vectors = litellm.embedding(model="openai/lstm", input=["ka vi"], encoding_format="float", **common)
+out["vector"] = vectors.data[0]["embedding"]
+out["response"] = litellm.responses(model="openai/talker", input="the cat", max_output_tokens=16, **common).status
+try:
+    litellm.completion(model="openai/talker", messages=talk, max_tokens=4096, **common)
+except litellm.ContextWindowExceededError as error:
+    out["too long"] = str(error)
+print(json.dumps(out))
+"""
+
+
+def test_litellm(serving: Serving) -> None:
+    out = run(LITELLM, serving, client="litellm", LITELLM_LOCAL_MODEL_COST_MAP="True")
+    assert out["text"] == out["streamed"]
+    model = chainrule.load(serving.folders["ngram"])
+    expected = model.generate("ka vi", limits=chainrule.Limits(max_tokens=6), seed=3)[0]
+    assert out["plain"] == expected.removeprefix("ka vi")
+    vector = chainrule.load(serving.folders["lstm"], chainrule.CausalNetwork).embed(["ka vi"])[0]
+    np.testing.assert_allclose(out["vector"], vector, atol=1e-6)
+    assert out["response"] in ("completed", "incomplete")
+    assert "maximum context length is 4,096 tokens" in out["too long"]
+
+
+# What Continue's provider `openai` sends: chat; completion at the cursor, with the tokens of gaps in the prompt; and,
+# for servers that it knows to have it, prompt and suffix apart.
+CONTINUE = [
+    (
+        "chat/completions",
+        {
+            "messages": [
+                {"role": "system", "content": "You are in chat mode."},
+                {"role": "user", "content": [{"type": "text", "text": "the cat"}, {"type": "text", "text": "sat"}]},
+            ],
+            "model": "talker",
+            "max_tokens": 64,
+            "temperature": 0.5,
+            "stream": True,
+        },
+    ),
+    (
+        "completions",
+        {
+            "prompt": "<fim_prefix>the cat<fim_suffix> the mat<fim_middle>",
+            "model": "talker",
+            "max_tokens": 32,
+            "temperature": 0.01,
+            "stream": True,
+            "stop": ["<fim_prefix>", "<fim_suffix>", "<fim_middle>", "<file_sep>", "<|endoftext|>", "/src/", "```"],
+        },
+    ),
+    (
+        "completions",
+        {
+            "prompt": "the cat",
+            "suffix": " the mat",
+            "model": "talker",
+            "max_tokens": 32,
+            "stop": ["```"],
+            "stream": True,
+        },
+    ),
+]
+
+
+def test_requests_of_an_editor(serving: Serving) -> None:
+    address = urlsplit(serving.recorder.url("Continue"))
+    for route, body in CONTINUE:
+        connection = http.client.HTTPConnection(address.netloc, timeout=60)
+        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {KEY}", "api-key": KEY}
+        connection.request("POST", f"{address.path}/{route}", json.dumps(body), headers)
+        answer = connection.getresponse()
+        lines = [line for line in answer.read().decode().split("\n") if line]
+        assert (answer.status, lines[-1]) == (200, "data: [DONE]")
+        events = [json.loads(line.removeprefix("data: ")) for line in lines[:-1]]
+        assert events[-1]["choices"][0]["finish_reason"] in ("stop", "length")
 
 
 TALKED = """
@@ -254,7 +498,7 @@ def test_lm_evaluation_harness_with_conversations(serving: Serving) -> None:
         "generation_kwargs: {until: [never, '</s>'], max_gen_toks: 8, temperature: 0, do_sample: false}\n"
         "metric_list: [{metric: exact_match}]\n"
     )
-    [text] = run(TALKED, serving)
+    [text] = run(TALKED, serving, client="lm_eval")
     model, sampling = chainrule.load(serving.folders["talker"]), chainrule.SamplingConfig(temperature=0)
     messages = [{"role": "user", "content": "the cat sat"}]
     assert text == model.chat(messages, sampling, chainrule.Limits(max_tokens=8), seed=1)
@@ -278,7 +522,7 @@ print(json.dumps(out))
 
 def test_the_plugin_for_llm(serving: Serving) -> None:
     """Without a server. A conversation goes on with -c, which names no model."""
-    out = run(PLUGIN, serving, OPENAI_API_KEY="")
+    out = run(PLUGIN, serving, client="llm", OPENAI_API_KEY="")
     model = chainrule.load(serving.folders["ngram"])
     limits = chainrule.Limits(max_tokens=6)
     [expected] = model.sample("ka vi", limits=limits, seed=3)
@@ -335,7 +579,10 @@ def test_lm_evaluation_harness(serving: Serving, family: str) -> None:
         "generation_kwargs: {until: ['\\n', 'never here', '</s>'], max_gen_toks: 5, temperature: 0, do_sample: false}\n"
         "metric_list: [{metric: exact_match}]\n"
     )
-    outs = [run(TASKS, serving, family, batch, concurrent) for batch, concurrent in (("1", "1"), ("8", "4"))]
+    outs = [
+        run(TASKS, serving, family, batch, concurrent, client="lm_eval")
+        for batch, concurrent in (("1", "1"), ("8", "4"))
+    ]
     model = chainrule.load(serving.folders[family])
     engine, encode = model.language_model, lambda text: model.tokenizer.encode_texts([text]).ids[:-1]
     for out in outs:
@@ -356,3 +603,17 @@ def test_lm_evaluation_harness(serving: Serving, family: str) -> None:
     np.testing.assert_allclose(outs[0]["samples"]["chosen"], outs[1]["samples"]["chosen"], atol=1e-4)
     assert outs[0]["accuracy"] == outs[1]["accuracy"]
     assert outs[0]["samples"]["written"] == outs[1]["samples"]["written"]
+
+
+def test_the_table_of_the_guide(serving: Serving) -> None:
+    """Last, and only after all others: what was noted becomes the table in docs/serving.md."""
+    clients = [*PACKAGES, "Continue"]
+    calls = serving.recorder.calls
+    if {call.client for call in calls} != set(clients):
+        pytest.skip("not all clients have run")
+    assert not [call for call in calls if call.status >= 500]
+    code = (
+        f"import importlib.metadata as m, json; print(json.dumps({{n: m.version(p) for n, p in {PACKAGES!r}.items()}}))"
+    )
+    versions = run(code, serving, client="openai")
+    write_table(table_of(calls, {**versions, "Continue": "(recorded)"}))

@@ -302,6 +302,17 @@ def test_captions_of_pictures_in_the_request_and_of_nothing_else(tmp_path: Path)
         assert [[one["text"] for one in row["texts"]] for row in record["data"]] == [
             [one.text for one in row] for row in expected
         ]
+        pictures = [{"type": "image_url", "image_url": {"url": f"data:image/png;base64,{file}"}} for file in files]
+        asked = {"messages": [{"role": "user", "content": [{"type": "text", "text": "What is it?"}, *pictures]}]}
+        said = server.client.post("/v1/chat/completions", json={**asked, "max_tokens": 5, "n": 2})
+        assert [choice["message"]["content"] for choice in said.json()["choices"]] == [
+            f"{one.text}\n{other.text}" for one, other in zip(expected[0][:2], expected[1][:2], strict=True)
+        ]
+        assert said.headers["x-ignored"] == "messages.text"
+        parts = [{"type": "input_image", "image_url": f"data:image/png;base64,{files[0]}"}]
+        asked = {"input": [{"role": "user", "content": parts}], "max_output_tokens": 5}
+        output = server.client.post("/v1/responses", json=asked).json()["output"]
+        assert output[0]["content"][0]["text"] == expected[0][0].text
         big = base64.b64encode(png(np.zeros((11, 10, 3), np.uint8))).decode()
         for given, message in (
             (str(tmp_path / "0.png"), "not base64"),

@@ -32,8 +32,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def served_model(folder: Path, **limits: Any) -> ServedModel:
-    return ServedModel("lm", chainrule.load(folder), "fp", ServerLimits(**limits))
+def served_model(folder: Path, drafting: chainrule.Drafting | None = None, **limits: Any) -> ServedModel:
+    """A model that takes requests of any length: the scheduler reads what does not fit in windows."""
+    served = ServedModel("lm", chainrule.load(folder), "fp", ServerLimits(**limits), drafting=drafting)
+    served.context = None
+    return served
 
 
 def run(work: Awaitable[Any]) -> Any:
@@ -110,9 +113,8 @@ def test_neighbours_change_no_text_of_a_network(folders: dict[str, Path], family
 @pytest.mark.parametrize("draft", ["prompt", "ngram"])
 def test_drafts_change_no_answer_and_are_counted(folders: dict[str, Path], draft: str) -> None:
     """Alone, a request has the same bits with drafts; among others, the same text, but for very close races."""
-    model, drafting = chainrule.load(folders["transformer"]), chainrule.Drafting(draft)
-    plain = served_model(folders["transformer"])
-    served = ServedModel("lm", model, "fp", ServerLimits(), drafting=drafting)
+    drafting = chainrule.Drafting(draft)
+    plain, served = served_model(folders["transformer"]), served_model(folders["transformer"], drafting)
     served.scheduler.model.lengths.clock = None  # drafts depend on texts alone
     monotonous = {"prompt": "k", "max_tokens": 12, "temperature": 0, "logit_bias": {"40": 100}}
     wanted = [monotonous, *({**body, "echo": False} for body in bodies(12, 2))]

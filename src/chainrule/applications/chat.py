@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Tokens = Int32[ndarray, " T"]
 
 CHAT_LIMITS = Limits(max_tokens=512)
-_DROPPED_TOGETHER = 4  # exchanges, so that a conversation longer than the context is not read anew at every turn
+DROPPED_TOGETHER = 4  # exchanges, so that a conversation longer than the context is not read anew at every turn
 
 
 class ChatPrompt(NamedTuple):
@@ -97,20 +97,23 @@ class ChatModel:
         reader: Any = decoder.model
         self._last_prompt = PromptStateCache(reader, begins_texts=begins_texts) if reads_prompts else None
 
-    def prompt(self, messages: Iterable[Mapping[str, Any] | Message], max_tokens: int) -> ChatPrompt:
+    def prompt(
+        self, messages: Iterable[Mapping[str, Any] | Message], max_tokens: int, *, most: int | None = None
+    ) -> ChatPrompt:
         """What the model reads of a conversation. The earliest messages are left out if they do not fit.
 
-        max_tokens: the most tokens of the answer, for which at most half of the context is kept free. Raises
-        SettingError if the last message does not fit either, and as `as_messages` and `ChatFormat.encode`.
+        max_tokens: the most tokens of the answer, for which at most half of the context is kept free. most: the most
+        tokens of the prompt, in place of what that leaves. Raises SettingError if the last message does not fit
+        either, and as `as_messages` and `ChatFormat.encode`.
         """
         given = as_messages(messages)
+        if self.context is None and most is None:
+            return self.whole_prompt(given)
         system, rest = split_system(given)
         begins = [0, *(begin for begin in exchanges(rest) if begin)]
-        begins = [*begins[:-1:_DROPPED_TOGETHER], begins[-1]]
-        if self.context is None:
-            rendered = self.format.encode(given)
-            return ChatPrompt(rendered.text, rendered.tokens, 0)
-        room = self.context - min(max_tokens, self.context // 2)
+        begins = [*begins[:-1:DROPPED_TOGETHER], begins[-1]]
+        room = self.context - min(max_tokens, self.context // 2) if most is None and self.context is not None else most
+        assert room is not None
 
         def fits(begin: int) -> bool:
             return len(self.format.encode([*system, *rest[begin:]]).tokens) <= room
@@ -118,12 +121,19 @@ class ChatModel:
         begin = begins[min(bisect_left(begins, True, key=fits), len(begins) - 1)]
         rendered = self.format.encode([*system, *rest[begin:]])
         if len(rendered.tokens) > room:
+            limit = f"at most {room:,} are read"
+            if most is None and self.context is not None:
+                limit = f"the model reads {self.context:,}, of which {self.context - room:,} are for the answer"
             raise SettingError(
                 f"the {'system message and the last message have' if system else 'last message has'} "
-                f"{len(rendered.tokens):,} tokens; "
-                f"the model reads {self.context:,}, of which {self.context - room:,} are for the answer; shorten it"
+                f"{len(rendered.tokens):,} tokens; {limit}; shorten it"
             )
         return ChatPrompt(rendered.text, rendered.tokens, begin)
+
+    def whole_prompt(self, messages: Iterable[Mapping[str, Any] | Message]) -> ChatPrompt:
+        """As `prompt`, of all messages, whether they fit or not."""
+        rendered = self.format.encode(as_messages(messages))
+        return ChatPrompt(rendered.text, rendered.tokens, 0)
 
     def answer(
         self,

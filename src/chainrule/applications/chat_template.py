@@ -23,7 +23,7 @@ from jinja2.exceptions import SecurityError
 from jinja2.ext import Extension, loopcontrols
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from chainrule.applications.messages import Message
+from chainrule.applications.messages import Message, with_system_role
 from chainrule.errors import ModelFormatError, SettingError
 
 if TYPE_CHECKING:
@@ -168,6 +168,8 @@ class ChatFormat:
 
     def encode(self, messages: Sequence[Message]) -> Rendered:
         """Raises SettingError if the template refuses the messages, ModelFormatError if it fails; MarkerError."""
+        if "developer" not in self.template.source:
+            messages = with_system_role(messages)
         mark = _unused_character([self.template.source, *(message.content for message in messages)])
         text, strict = (
             self.template.render([Message(role, spell(content, mark)) for role, content in messages])

@@ -9,25 +9,32 @@ from chainrule.errors import SettingError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-Role = Literal["system", "user", "assistant"]
+Role = Literal["system", "developer", "user", "assistant"]
+_SYSTEM = ("system", "developer")  # the second is OpenAI's newer name
+_TEXT_PARTS = ("text", "input_text", "output_text")
 
 
 class Message(NamedTuple):
+    """A message. A developer's counts as the system's wherever the model's template does not tell the two apart."""
+
     role: Role
     content: str
 
 
 def as_messages(messages: Iterable[Mapping[str, Any] | Message]) -> list[Message]:
-    """Messages from dictionaries with role and content.
+    """Messages from dictionaries with role and content, a text or a list of parts (`text_of_content`).
 
     Raises SettingError if one is not a message, a system message is not the first, or the last is not the user's.
     """
     if isinstance(messages, str):
         raise TypeError('this takes messages, such as [{"role": "user", "content": "Hello"}]; found a str')
-    given = [message if isinstance(message, Message) else _message(message) for message in messages]
+    given = [
+        message if isinstance(message, Message) else _message(message, number)
+        for number, message in enumerate(messages, 1)
+    ]
     for number, message in enumerate(given, 1):
-        if message.role == "system" and number > 1:
-            raise SettingError(f"message {number} is a system message; only the first message can be one")
+        if message.role in _SYSTEM and number > 1:
+            raise SettingError(f"message {number} is a {message.role} message; only the first message can be one")
     if not given or given[-1].role != "user":
         last = f"the last message is from the {given[-1].role}" if given else "there is no message"
         raise SettingError(f"{last}; the model answers a message from the user")
@@ -36,8 +43,13 @@ def as_messages(messages: Iterable[Mapping[str, Any] | Message]) -> list[Message
 
 def split_system(messages: Sequence[Message]) -> tuple[Sequence[Message], Sequence[Message]]:
     """The system message, if the conversation has one, and the others."""
-    cut = int(messages[0].role == "system")
+    cut = int(messages[0].role in _SYSTEM)
     return messages[:cut], messages[cut:]
+
+
+def with_system_role(messages: Sequence[Message]) -> list[Message]:
+    """The same messages, for a model that knows no developer."""
+    return [Message("system", text) if role == "developer" else Message(role, text) for role, text in messages]
 
 
 def exchanges(messages: Sequence[Message]) -> list[int]:
@@ -47,13 +59,34 @@ def exchanges(messages: Sequence[Message]) -> list[int]:
     ]
 
 
-def _message(message: Mapping[str, Any]) -> Message:
+def text_of_content(content: Any, place: str) -> Any:
+    """The text of a message's content: itself, or that of its parts, as OpenAI's interface has them, a line for each.
+
+    place: the message, for errors. Raises SettingError for a part that is no text.
+    """
+    if not isinstance(content, list):
+        return content
+    texts = []
+    for number, part in enumerate(content, 1):
+        match part:
+            case str(text) | {"type": "text" | "input_text" | "output_text", "text": str(text)}:
+                texts.append(text)
+            case {"type": str(kind)} if kind not in _TEXT_PARTS:
+                raise SettingError(f"part {number} of {place} is of type {kind:.40}; this model reads text alone")
+            case _:
+                expected = '{"type": "text", "text": ...}'
+                raise SettingError(f"part {number} of {place} is {part!r:.60}; expected {expected}")
+    return "\n".join(texts)
+
+
+def _message(message: Mapping[str, Any], number: int) -> Message:
     """Raises SettingError."""
     match message:
-        case {"role": str(role), "content": str(content)} if role in get_args(Role):
-            return Message(role, content)  # type: ignore[arg-type]  # mypy does not narrow by get_args
+        case {"role": str(role), "content": str() | list() as content} if role in get_args(Role):
+            text = text_of_content(content, f"message {number}")
+            return Message(role, text)  # type: ignore[arg-type]  # mypy does not narrow by get_args
         case _:
             raise SettingError(
                 f"{message!r:.80} is not a message; expected its role, which is {', '.join(get_args(Role))}, and its "
-                "content, a text"
+                "content, a text or a list of parts"
             )

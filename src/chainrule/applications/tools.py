@@ -12,6 +12,7 @@ import re
 import uuid
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from chainrule.applications.messages import text_of_content
 from chainrule.errors import SettingError
 
 if TYPE_CHECKING:
@@ -92,12 +93,12 @@ def call_grammar(choice: ToolChoice, *, several: bool) -> str:
 
 def messages_with_tools(messages: Sequence[Any], tools: Sequence[Tool]) -> list[Any]:
     """Messages in which the system message describes the functions, and calls and their results are text."""
-    written = [_as_text(message) for message in messages]
+    written = [_as_text(message, number) for number, message in enumerate(messages, 1)]
     if not tools:
         return written
     described = _described(tools)
     first = written[0] if written and isinstance(written[0], dict) else {}
-    if first.get("role") == "system" and isinstance(first.get("content"), str):
+    if first.get("role") in ("system", "developer") and isinstance(first.get("content"), str):
         return [{**first, "content": f"{first['content']}\n\n{described}"}, *written[1:]]
     return [{"role": "system", "content": described}, *written]
 
@@ -110,8 +111,10 @@ def _described(tools: Sequence[Tool]) -> str:
     )
 
 
-def _as_text(message: Any) -> Any:
-    """A message with calls, or the result of one, as a message with content alone."""
+def _as_text(message: Any, number: int) -> Any:
+    """A message with calls, or the result of one, as a message with content alone, which is a text."""
+    if isinstance(message, dict) and isinstance(message.get("content"), list):
+        message = {**message, "content": text_of_content(message["content"], f"message {number}")}
     match message:
         case {"role": "assistant", "tool_calls": [*calls], **rest}:
             said = [str(rest.get("content") or ""), *(_call_text(call) for call in calls)]

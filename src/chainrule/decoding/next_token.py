@@ -330,6 +330,21 @@ def _warp(candidates: Candidates, config: SamplingConfig) -> Candidates:
     return candidates._replace(weights=weights)
 
 
+def draw_from(log_probs: Float64[ndarray, "1 vocab"], config: SamplingConfig, generator: np.random.Generator) -> int:
+    """A token of a whole distribution, by temperature and truncation; temperature 0: the likeliest.
+
+    Raises SettingError if none is possible.
+    """
+    tokens = np.arange(log_probs.shape[1], dtype=np.int32)[None]
+    if config.top_k is not None and config.top_k < log_probs.shape[1]:
+        tokens = np.argsort(-log_probs, axis=1, kind="stable")[:, : config.top_k].astype(np.int32)
+        log_probs = np.take_along_axis(log_probs, tokens, axis=1)
+    if config.temperature == 0:
+        return int(tokens[0, log_probs[0].argmax()])
+    candidates = _warp(Candidates(tokens, log_probs.astype(np.float32), log_probs), config)
+    return int(_draw(candidates, _uniforms([generator]))[1][0])
+
+
 def _uniforms(generators: Sequence[np.random.Generator]) -> Float64[ndarray, " B"]:
     return np.array([generator.random() for generator in generators], np.float64)
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from starlette.types import Receive, Scope, Send
 
-    from chainrule.serving.generation.completions import ChatAnswer, CompletionAnswer
+    from chainrule.serving.generation.completions import Answer
     from chainrule.serving.metrics import WorkerStates
     from chainrule.serving.service import Service
 
@@ -86,6 +86,7 @@ def build_app(service: Service, states: WorkerStates) -> FastAPI:
 
     post("/v1/completions", requests.CompletionBody, service.complete)
     post("/v1/chat/completions", requests.ChatBody, service.chat)
+    post("/v1/responses", requests.ResponseBody, service.respond)
     post("/v1/embeddings", requests.EmbeddingBody, service.embed)
     post("/v1/score", requests.ScoreBody, service.score)
     post("/v1/translate", requests.TranslateBody, service.translate)
@@ -178,7 +179,7 @@ class _Stream(StreamingResponse):
     garbage-collected.
     """
 
-    def __init__(self, answer: CompletionAnswer | ChatAnswer, events: AsyncIterator[bytes], ignored: list[str]) -> None:
+    def __init__(self, answer: Answer, events: AsyncIterator[bytes], ignored: list[str]) -> None:
         headers = {"cache-control": "no-cache", **_ignored_header(ignored)}
         super().__init__(events, media_type="text/event-stream", headers=headers)
         self._answer = answer
@@ -190,20 +191,29 @@ class _Stream(StreamingResponse):
             self._answer.abandon()
 
 
-def _stream(answer: CompletionAnswer | ChatAnswer, ignored: list[str]) -> StreamingResponse:
-    """Server-sent events."""
+def _stream(answer: Answer, ignored: list[str]) -> StreamingResponse:
+    """Server-sent events. Chunks with a type are events of that name, after the last of which nothing comes."""
 
     async def events() -> AsyncIterator[bytes]:
+        is_named = False
         try:
             async for chunk in answer.chunks():
-                yield b"data: " + json_bytes(chunk) + b"\n\n"
+                is_named = "type" in chunk
+                yield _event(chunk)
                 await asyncio.sleep(0)  # so that a lost connection is noticed before more is written to it
         except (ApiError, ChainruleError, OSError, RuntimeError) as error:
             shown = error if isinstance(error, ApiError) else _as_api_error(error)
-            yield b"data: " + json_bytes(shown.body()) + b"\n\n"
-        yield b"data: [DONE]\n\n"
+            body = shown.body()
+            yield _event({**body, **body["error"], "type": "error"} if is_named else body)
+        if not is_named:
+            yield b"data: [DONE]\n\n"
 
     return _Stream(answer, events(), ignored)
+
+
+def _event(chunk: Json) -> bytes:
+    name = b"event: " + chunk["type"].encode() + b"\n" if "type" in chunk else b""
+    return name + b"data: " + json_bytes(chunk) + b"\n\n"
 
 
 def _json(record: Json, ignored: list[str] | None = None, status: int = 200) -> Response:
@@ -212,7 +222,7 @@ def _json(record: Json, ignored: list[str] | None = None, status: int = 200) -> 
 
 def _ignored_header(names: list[str]) -> dict[str, str]:
     """A header that lists fields without effect; names that a header cannot hold are left out."""
-    shown = [name for name in names if name.isascii() and name.isidentifier()][:20]
+    shown = [name for name in names if name.isascii() and name.replace(".", "_").isidentifier()][:20]
     return {"x-ignored": ",".join(shown)[:1000]} if shown else {}
 
 

@@ -1,7 +1,7 @@
 """The bodies of requests, and errors as clients of OpenAI's interface read them.
 
-null means "not given". Fields that nobody here knows are kept apart and reported where clients of other servers send
-them, and refused on routes that are ours alone. Pictures are base64 data of PNG or JPEG files: no path and no address
+null means "not given". A field that nobody here knows is refused, unless clients of other servers send it and no answer
+depends on it: then it is reported. Pictures are base64 data of PNG or JPEG files: no path and no address
 is ever opened.
 """
 
@@ -12,6 +12,7 @@ import binascii
 import json
 import re
 from dataclasses import fields
+from difflib import get_close_matches
 from math import inf
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_origin
 
@@ -87,8 +88,13 @@ Number = Annotated[float, BeforeValidator(_no_truth_value)]
 Texts = Annotated[str | list[str], Field(union_mode="left_to_right")]
 
 
+# What clients of OpenAI's and other interfaces send for the server's own ends: no answer depends on it.
+WITHOUT_EFFECT = frozenset({"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key"})
+WITHOUT_EFFECT |= {"prompt_cache_retention", "prediction", "cache_prompt", "priority", "request_id"}
+
+
 class Body(BaseModel):
-    """The fields that all bodies share."""
+    """The fields that all bodies share. A field that nobody here knows is refused, unless no answer depends on it."""
 
     model_config = ConfigDict(extra="allow", allow_inf_nan=False)
 
@@ -97,7 +103,15 @@ class Body(BaseModel):
     @property
     def ignored(self) -> list[str]:
         """The names of fields that have no effect."""
-        return sorted(self.model_extra or {})
+        return sorted(self._given_extra() & WITHOUT_EFFECT)
+
+    @property
+    def unknown(self) -> list[str]:
+        """The names of fields that would change the answer elsewhere, or that are misspelled."""
+        return sorted(self._given_extra() - WITHOUT_EFFECT)
+
+    def _given_extra(self) -> set[str]:
+        return {name for name, value in (self.model_extra or {}).items() if value is not None}
 
 
 class OwnBody(Body):
@@ -137,9 +151,14 @@ def _json_type(hint: Any) -> Any:
 
 
 class StreamOptions(BaseModel):
-    """Options of streams. include_usage: whether a last chunk has the numbers of tokens."""
+    """Options of streams. include_usage: whether a last chunk has the numbers of tokens. include_obfuscation: OpenAI's
+    padding of chunks, which nothing here adds.
+    """
+
+    model_config = ConfigDict(extra="forbid")
 
     include_usage: bool | None = None
+    include_obfuscation: bool | None = None
 
 
 class SamplingBody(Body if TYPE_CHECKING else options_body(GenerateOptions, SamplingConfig, Limits, base=Body)):  # type: ignore[misc]
@@ -160,6 +179,7 @@ class SamplingBody(Body if TYPE_CHECKING else options_body(GenerateOptions, Samp
     parallel_tool_calls: bool | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
+    truncate_prompt_tokens: Whole | None = Field(None, ge=-1, le=_MOST)
 
     @property
     def wants_usage(self) -> bool:
@@ -178,13 +198,79 @@ class CompletionBody(SamplingBody):
 
 
 class ChatBody(SamplingBody):
-    """The body of /v1/chat/completions."""
+    """The body of /v1/chat/completions. Pictures in messages are for models that caption them."""
 
     messages: list[dict[str, Any]]
     max_completion_tokens: Whole | None = Field(None, ge=0, le=_MOST)
     logprobs: bool | None = None
     top_logprobs: Whole | None = Field(None, ge=0, le=_MOST)
     chat_template: Any = None
+
+    @property
+    def ignored(self) -> list[str]:
+        """As `Body.ignored`; fields of messages, too, such as a speaker's name; and the texts beside a picture."""
+        given = {name for message in self.messages for name, value in message.items() if value is not None}
+        return [
+            *super().ignored,
+            *sorted(f"messages.{name}" for name in given - _OF_MESSAGES),
+            *(_ignored_beside_pictures(self, "messages") if self.pictures else []),
+        ]
+
+    @property
+    def pictures(self) -> list[str]:
+        """The pictures of the last message, as addresses with data."""
+        return _pictures_of(self.messages)
+
+
+_OF_MESSAGES = {"role", "content", "tool_calls", "tool_call_id"}
+_OF_DRAWN = ("frequency_penalty", "logit_bias", "presence_penalty", "seed", "temperature", "top_k", "top_p")  # texts
+
+
+def _ignored_beside_pictures(body: SamplingBody, field: str) -> list[str]:
+    """What a model that captions pictures does not read. field: that with the pictures."""
+    return [f"{field}.text", *(name for name in _OF_DRAWN if getattr(body, name) is not None)]
+
+
+def _pictures_of(messages: Any) -> list[str]:
+    """The pictures of the last of some messages."""
+    last = messages[-1] if isinstance(messages, list) and messages else None
+    content = last.get("content") if isinstance(last, dict) else None
+    found = []
+    for part in content if isinstance(content, list) else ():
+        match part:
+            case {"type": "image_url", "image_url": {"url": str(address)}}:
+                found.append(address)
+            case {"type": "input_image", "image_url": str(address)}:
+                found.append(address)
+    return found
+
+
+class ResponseBody(SamplingBody):
+    """The body of /v1/responses. Nothing is stored: the whole conversation is the input."""
+
+    input: Any = Field(description="A text, or a list of messages, calls of functions and what they gave.")
+    instructions: str | None = None
+    max_output_tokens: Whole | None = Field(None, ge=1, le=_MOST)
+    text: dict[str, Any] | None = None
+    top_logprobs: Whole | None = Field(None, ge=0, le=_MOST)
+    include: list[str] | None = None
+    truncation: Literal["auto", "disabled"] | None = None
+    previous_response_id: Any = None
+    conversation: Any = None
+    prompt: Any = None
+    background: bool | None = None
+    metadata: dict[str, Any] | None = None
+    store: bool | None = None
+
+    @property
+    def ignored(self) -> list[str]:
+        """As `Body.ignored`. store: answers say that they were not stored."""
+        stored = ["store"] if self.store else []
+        return [
+            *super().ignored,
+            *stored,
+            *(_ignored_beside_pictures(self, "input") if _pictures_of(self.input) else []),
+        ]
 
 
 class EmbeddingBody(Body):
@@ -199,7 +285,7 @@ class TokenizeBody(Body):
     """The body of /tokenize. The markers of the model are never added."""
 
     prompt: str
-    add_special_tokens: bool | None = None
+    add_special_tokens: Literal[False] | None = None
 
 
 class DetokenizeBody(Body):
@@ -231,6 +317,16 @@ class InfillBody(Body):
     input_prefix: str = ""
     prompt: str = ""
     n_predict: Whole | None = None
+
+    @property
+    def ignored(self) -> list[str]:
+        """As `Body.ignored`. The plugins send the settings of llama.cpp's samplers with every request."""
+        return sorted(self._given_extra())
+
+    @property
+    def unknown(self) -> list[str]:
+        """As `Body.unknown`."""
+        return []
 
 
 class SearchBody(OwnBody if TYPE_CHECKING else options_body(TargetBeam)):  # type: ignore[misc]
@@ -265,11 +361,18 @@ BodyType = TypeVar("BodyType", bound=Body)
 def parse_body(data: bytes, kind: type[BodyType]) -> BodyType:
     """Raises ApiError that names the field."""
     try:
-        return kind.model_validate_json(data)
+        body = kind.model_validate_json(data)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         field = ".".join(str(part) for part in first["loc"][:1]) or None
         raise ApiError(400, _in_our_words(first, kind), param=field, code="invalid_value") from None
+    if body.unknown:
+        name = body.unknown[0]
+        known = get_close_matches(name, kind.model_fields, 1, 0.8)
+        hint = f"; is it {known[0]}" if known else "; leave it out"
+        message = f"{name[:60]}: this server has no such field, and ignores none that may change an answer{hint}"
+        raise ApiError(400, message + ("?" if known else ""), param=name[:60], code="unknown_parameter")
+    return body
 
 
 _TEXTS = {"input", "stop", "prompt", "given"}  # a text, or several
@@ -292,7 +395,7 @@ def _in_our_words(error: ErrorDetails, kind: type[Body]) -> str:
     if error["type"] in _BOUNDS:
         return f"{name} is {found}; expected {_bounds_of(kind.model_fields[str(place[0])])}"
     if error["type"] == "literal_error":
-        return f"{name} is {found}; expected {error['ctx']['expected']}"
+        return f"{name} is {found}; expected {error['ctx']['expected'].replace('False', 'false')}"
     expected = _EXPECTED.get(error["type"].partition("_")[0])
     if expected == "a text" and place[0] in _TEXTS:
         expected = "a text, or a list of texts"
@@ -311,39 +414,43 @@ def _bounds_of(field: FieldInfo) -> str:
 _DATA_ADDRESS = re.compile(r"data:image/(?:png|jpeg);base64,")  # as web pages and OpenAI's clients write pictures
 
 
-def picture_of(data: str, number: int, most_pixels: int) -> Picture:
+def picture_of(data: str, number: int, most_pixels: int, param: str = "input") -> Picture:
     """Decodes a picture.
 
-    number: its index among the request's pictures, from 0. Raises ApiError; SettingError without Pillow.
+    number: its index among the request's pictures, from 0. param: the field that has them.
+    Raises ApiError; SettingError without Pillow.
     """
-    name, file = _name(number), _file_of(data, number)
+    name, file = _name(number), _file_of(data, number, param)
     try:
         return Picture(decode_bytes(file, name, most_pixels), name)
     except TextError as error:
-        raise ApiError(400, str(error), param="input") from None
+        raise ApiError(400, str(error), param=param) from None
 
 
-def check_pixels(pictures: Sequence[str], most_pixels: int) -> None:
+def check_pixels(pictures: Sequence[str], most_pixels: int, param: str = "input") -> None:
     """Raises ApiError if pictures have more pixels together, by their headers; SettingError without Pillow."""
     pixels = 0
     for number, data in enumerate(pictures):
         try:
-            pixels += pixel_count(_file_of(data, number), _name(number))
+            pixels += pixel_count(_file_of(data, number, param), _name(number))
         except TextError as error:
-            raise ApiError(400, str(error), param="input") from None
+            raise ApiError(400, str(error), param=param) from None
     if pixels > most_pixels:
         message = f"the pictures have {pixels:,} pixels together; expected at most {most_pixels:,}"
-        raise ApiError(400, f"{message}. Send fewer at a time, or make them smaller", param="input", code="too_large")
+        raise ApiError(400, f"{message}. Send fewer at a time, or make them smaller", param=param, code="too_large")
 
 
-def _file_of(data: str, number: int) -> bytes:
+def _file_of(data: str, number: int, param: str) -> bytes:
     """Raises ApiError."""
     begin = match.end() if (match := _DATA_ADDRESS.match(data)) else 0
     try:
         return base64.b64decode(data[begin:].encode(), validate=True)
     except (binascii.Error, ValueError):
-        message = f"{_name(number)}: is not base64; send the data of a PNG or JPEG file"
-        raise ApiError(400, message, param="input") from None
+        found = (
+            "is an address, not base64, and is not opened" if data.startswith(("http:", "https:")) else "is not base64"
+        )
+        message = f"{_name(number)}: {found}; send the data of a PNG or JPEG file"
+        raise ApiError(400, message, param=param) from None
 
 
 def _name(number: int) -> str:

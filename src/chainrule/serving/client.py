@@ -9,9 +9,9 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
-from chainrule.applications.chat import CHAT_LIMITS, Answer
+from chainrule.applications.chat import CHAT_LIMITS, DROPPED_TOGETHER, Answer
 from chainrule.applications.completion import Completion
-from chainrule.applications.messages import as_messages
+from chainrule.applications.messages import as_messages, exchanges, split_system
 from chainrule.decoding.config import SamplingConfig
 from chainrule.decoding.text_generator import Piece
 from chainrule.errors import ServerError, SettingError
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _WAIT_SECONDS = 300  # for a model that is being opened
 _LONGEST_LINE = 1 << 24  # bytes of an event or an answer
+_TOO_LONG = "maximum context length"  # in the message of OpenAI's interface, vLLM's and ours
 _MOST_NAMES = 10  # of models in a message
 # The names of settings in requests; those that the interface lacks are vLLM's and ours.
 _NAMES = {"top_k": "top_k", "top_p": "top_p", "min_p": "min_p", "typical": "typical_p"}
@@ -164,16 +165,35 @@ class RemoteChat:
         seed: int | None = None,
         number: int = 0,
     ) -> Answer:
-        """As `ChatModel.answer`. Settings that are None are the server's; its template writes the conversation."""
+        """As `ChatModel.answer`. Settings that are None are the server's; its template writes the conversation.
+
+        The earliest messages are left out where the server says that all are too long: see `Answer.dropped` at the end.
+        """
         given, limits = as_messages(messages), limits or CHAT_LIMITS
-        settings: Json = {"messages": [message._asdict() for message in given], "max_tokens": limits.max_tokens}
+        settings: Json = {"max_tokens": limits.max_tokens}
         if limits.stop:
             settings["stop"] = list(limits.stop)
         if sampling is not None:
             settings |= sampling_settings(sampling)
         if seed is not None:
             settings["seed"] = (seed + number) % 2**63
-        return Answer(self.client.stream_chat(settings), 0)
+        system, rest = split_system(given)
+
+        def pieces() -> Iterator[Piece]:
+            later = exchanges(rest)[1:]
+            while True:
+                sent = [message._asdict() for message in (*system, *rest[answer.dropped :])]
+                try:
+                    yield from self.client.stream_chat({"messages": sent, **settings})
+                    return
+                except ServerError as error:
+                    if _TOO_LONG not in str(error) or not later:
+                        raise
+                answer.dropped = later[min(DROPPED_TOGETHER, len(later)) - 1]
+                later = [begin for begin in later if begin > answer.dropped]
+
+        answer = Answer(pieces(), 0)
+        return answer
 
 
 def sampling_settings(sampling: SamplingConfig) -> Json:

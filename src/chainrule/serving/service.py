@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from chainrule.api.models.language_models import CausalModel
+from chainrule.api.models.language_models import CausalModel, MaskedModel
 from chainrule.api.seq2seq.config import TargetBeam
 from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel
 from chainrule.api.texts.surprisal import words_of_texts
@@ -21,8 +21,17 @@ from chainrule.errors import SettingError, TextError
 from chainrule.evaluation.token_scores import score_documents
 from chainrule.protocol import END, UNKNOWN
 from chainrule.serving.bodies import ApiError, check_pixels, picture_of
-from chainrule.serving.generation.completions import ChatAnswer, CompletionAnswer
+from chainrule.serving.generation.completions import (
+    Answer,
+    ChatAnswer,
+    CompletionAnswer,
+    WholeAnswer,
+    answer_head,
+    token_usage,
+)
+from chainrule.serving.generation.filling import MaskedGap
 from chainrule.serving.generation.prompts import encode_prompts, encode_text, marker_error
+from chainrule.serving.generation.responses import ResponseAnswer
 from chainrule.serving.generation.tokens import finite
 from chainrule.serving.models import correction_record
 from chainrule.text.tokenization.vocabulary import MarkerError
@@ -42,8 +51,8 @@ if TYPE_CHECKING:
         DetokenizeBody,
         EmbeddingBody,
         InfillBody,
+        ResponseBody,
         ScoreBody,
-        SearchBody,
         TokenizeBody,
         TranslateBody,
     )
@@ -110,13 +119,60 @@ class Service:
             entry["family"] = open_model.family
         return entry
 
-    async def complete(self, body: CompletionBody) -> CompletionAnswer:
-        """The texts after prompts: a record, or chunks."""
+    async def complete(self, body: CompletionBody) -> Answer:
+        """The texts after prompts, or between them and a suffix: a record, or chunks."""
+        if body.suffix:
+            served = await self.table.get(body.model)
+            if isinstance(served.any_model, MaskedModel):
+                return await self._fill_gaps(served, served.any_model, body)
         return await CompletionAnswer.of(await self.table.get(body.model, "generate"), body)
 
-    async def chat(self, body: ChatBody) -> ChatAnswer:
-        """The answer to a conversation: a record, or chunks."""
+    async def _fill_gaps(self, served: ServedModel, model: MaskedModel, body: CompletionBody) -> Answer:
+        """Texts between prompts and a suffix, by a masked model."""
+        gap = MaskedGap(served, model, body)
+        texts = await call_in_pieces(served, gap.texts, gap.prompts, 1, is_long=True)
+        entries = [{"text": text, "finish_reason": "length"} for text in texts]
+        usage = token_usage(gap.prompt_tokens, gap.tokens * len(texts))
+        head = answer_head(served, "cmpl", "text_completion")
+        return WholeAnswer(head, entries, usage, wants_usage=body.wants_usage, is_chat=False)
+
+    async def chat(self, body: ChatBody) -> Answer:
+        """The answer to a conversation: a record, or chunks. A model that captions pictures answers with captions."""
+        if body.pictures:
+            return await self._caption_message(body)
         return await ChatAnswer.of(await self.table.get(body.model, "generate"), body)
+
+    async def respond(self, body: ResponseBody) -> ResponseAnswer:
+        """The answer to /v1/responses: a record, or events."""
+        return await ResponseAnswer.of(body, self.chat)
+
+    async def _caption_message(self, body: ChatBody) -> Answer:
+        """Captions of the pictures of the last message; of several, a line each. Raises ApiError."""
+        served = await self._captioner(body.model)
+        limit_of_answer = body.max_tokens if body.max_completion_tokens is None else body.max_completion_tokens
+        options = {} if limit_of_answer is None else {"max_tokens": limit_of_answer}
+        n = body.n or 1
+        written = await self._captions(served, body.pictures, {**options, "beam": max(n, TargetBeam.size)}, "messages")
+        entries = []
+        for several in zip(*(captions[:n] for captions in written), strict=False):
+            is_cut = any(caption.ending == "length" for caption in several)
+            text = "\n".join(caption.text for caption in several)
+            entries.append({"text": text, "finish_reason": "length" if is_cut else "stop"})
+        tokens = sum(len(caption.tokens) for captions in written for caption in captions[:n])
+        head = answer_head(served, "chatcmpl", "chat.completion.chunk" if body.stream else "chat.completion")
+        return WholeAnswer(head, entries, token_usage(0, tokens), wants_usage=body.wants_usage, is_chat=True)
+
+    async def _captioner(self, name: str | None) -> ServedModel:
+        """The model of a message with pictures. Raises ApiError."""
+        try:
+            served = await self.table.get(name, "caption")
+            served.verb("caption")
+        except ApiError as error:
+            if error.code != "wrong_model":
+                raise
+            message = "messages: a part is a picture, and this model reads texts alone; serve one that captions"
+            raise ApiError(400, message, param="messages", code="unsupported_part") from None
+        return served
 
     async def embed(self, body: EmbeddingBody) -> Json:
         """A vector for each text."""
@@ -231,7 +287,7 @@ class Service:
         """What a seq2seq model writes for source texts: translations, summaries, corrections."""
         served = await self.table.get(body.model, "write")
         write = served.verb("write")
-        texts, options = self._texts(body.input), self._search_options(body)
+        texts, options = self._texts(body.input), self._search_options(body.options())
         if isinstance(served.any_model, Seq2SeqModel):
             write = _in_languages(served.any_model, options).write
 
@@ -244,16 +300,21 @@ class Service:
     async def caption(self, body: CaptionBody) -> Json:
         """Captions of pictures."""
         served = await self.table.get(body.model, "caption")
-        caption = served.verb("caption")
-        files, options, most_pixels = self._texts(body.input), self._search_options(body), self.limits.picture_pixels
-        await asyncio.to_thread(check_pixels, files, self.limits.request_pixels)
+        return _written_record(served, await self._captions(served, self._texts(body.input), body.options(), "input"))
+
+    async def _captions(self, served: ServedModel, files: list[str], given: Json, param: str) -> list[Any]:
+        """Captions of each picture, the best first. given: options of the request. param: the field of the pictures.
+
+        Raises ApiError.
+        """
+        caption, options, most_pixels = served.verb("caption"), self._search_options(given), self.limits.picture_pixels
+        await asyncio.to_thread(check_pixels, files, self.limits.request_pixels, param)
 
         def captions(first: int, last: int) -> list[Any]:
-            pictures = [picture_of(files[i], i, most_pixels) for i in range(first, last)]
+            pictures = [picture_of(files[i], i, most_pixels, param) for i in range(first, last)]
             return cast("list[Any]", caption(pictures, **options))
 
-        results = await call_in_pieces(served, captions, files, _sources_at_once(options), is_long=True)
-        return _written_record(served, results)
+        return await call_in_pieces(served, captions, files, _sources_at_once(options), is_long=True)
 
     async def correct(self, body: CorrectBody) -> Json:
         """Texts with their errors corrected, and each change with its position and probability."""
@@ -267,9 +328,8 @@ class Service:
         data = [correction_record(i, one) for i, one in enumerate(results)]
         return {"object": "list", "data": data, "model": served.name, "system_fingerprint": served.fingerprint}
 
-    def _search_options(self, body: SearchBody) -> dict[str, Any]:
+    def _search_options(self, options: Json) -> Json:
         """What a request asks of a search, within the limits. Raises ApiError."""
-        options = body.options()
         if (max_tokens := options.get("max_tokens", 0)) > self.limits.max_tokens:
             message = f"max_tokens is {max_tokens:,}; expected at most {self.limits.max_tokens:,}"
             raise ApiError(400, message, param="max_tokens")

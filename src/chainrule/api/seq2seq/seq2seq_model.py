@@ -30,7 +30,7 @@ from chainrule.api.seq2seq.measurement import PairMeasurement, measure_pairs
 from chainrule.api.tokenizers import tokenizer_entry, tokenizer_from
 from chainrule.applications.chat import CHAT_LIMITS, Answer
 from chainrule.applications.config import CHAT_SAMPLING
-from chainrule.applications.messages import Message, as_messages, exchanges, split_system
+from chainrule.applications.messages import Message, as_messages, exchanges, split_system, with_system_role
 from chainrule.base.arguments import as_path, as_texts
 from chainrule.base.options import takes
 from chainrule.decoding.text_generator import TextDecoder
@@ -105,7 +105,7 @@ class PairChat:
 
         A system message is kept as long as the last message leaves room for it. Raises SettingError as `as_messages`.
         """
-        given = as_messages(messages)
+        given = with_system_role(as_messages(messages))
         system, turns = split_system(given)
         for first in exchanges(turns):
             [tokens] = self.generator.encode_whole([source_of_turns([*system, *turns[first:]])])

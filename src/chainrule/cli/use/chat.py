@@ -239,12 +239,12 @@ class ChatSession:
             self._with_system(messages), self.sampling, self.limits, seed=self.seed, number=self.answers
         )
         self.answers += 1
-        if answer.dropped > self.dropped:
-            self.reports.append(f"the first {count_of(answer.dropped, 'message')} no longer fit into the context")
-        self.dropped = answer.dropped
         try:
             yield from answer
         finally:
+            if answer.dropped > self.dropped:  # known at the end, where a server decides it
+                self.reports.append(f"the first {count_of(answer.dropped, 'message')} no longer fit into the context")
+            self.dropped = answer.dropped
             self.ending = answer.ending
             if answer.text or answer.ending:
                 self.history = [*messages, Message("assistant", answer.text)]

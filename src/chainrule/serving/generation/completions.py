@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -18,14 +18,18 @@ from chainrule.applications.config import CHAT_SAMPLING
 from chainrule.applications.tools import CallReader, joined_calls, messages_with_tools, read_tools
 from chainrule.errors import SettingError
 from chainrule.serving.bodies import ApiError
+from chainrule.serving.generation.filling import gap_prompts, with_suffix
 from chainrule.serving.generation.prompts import encode_prompts
 from chainrule.serving.generation.texts import (
     Choice,
     ChosenToken,
     Chunk,
+    check_max_tokens,
+    check_room,
     check_size,
     form_of_request,
     generation,
+    kept_tokens,
     text_settings,
 )
 from chainrule.serving.generation.tokens import TokenRows, finite, join_rows, token_arrays
@@ -34,6 +38,7 @@ from chainrule.serving.generation.work import PendingRequest, Scoring
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
+    from chainrule.applications.chat import ChatPrompt
     from chainrule.applications.tools import ToolChoice
     from chainrule.decoding.form import Form
     from chainrule.serving.bodies import ChatBody, CompletionBody
@@ -79,18 +84,33 @@ async def chunks_of(ticket: PendingRequest, choices: Mapping[int, Choice]) -> As
 DEFAULT_MAX_TOKENS = 16  # as in OpenAI's interface
 
 
+class Answer(Protocol):
+    """An answer whose work has been submitted."""
+
+    async def record(self) -> Json:
+        """The whole answer. Raises what the work raised."""
+
+    def chunks(self) -> AsyncIterator[Json]:
+        """The answer, piece by piece. Raises what the work raised."""
+
+    def abandon(self) -> None:
+        """Drops what is left of the work."""
+
+
 class CompletionAnswer:
     """The answer to a request, whose work has been submitted. Raises ApiError when made."""
 
     @classmethod
     async def of(cls, served: ServedModel, body: CompletionBody) -> CompletionAnswer:
         """Raises ApiError."""
+        body = with_suffix(served, body)
         return cls(served, body, await asyncio.to_thread(form_of_request, body, served))
 
     def __init__(self, served: ServedModel, body: CompletionBody, form: Form | None = None) -> None:
         self._served, self._body = served, body
-        if body.suffix:
-            raise ApiError(400, "suffix: this model does not fill in the middle; leave suffix out", param="suffix")
+        if body.suffix and (body.echo or body.truncate_prompt_tokens is not None):
+            name = "echo" if body.echo else "truncate_prompt_tokens"
+            raise ApiError(400, f"{name}: not with suffix; leave one of the two out", param=name)
         self._n = body.n or 1
         best_of = body.best_of or self._n
         if best_of < self._n:
@@ -100,6 +120,12 @@ class CompletionAnswer:
         max_tokens = DEFAULT_MAX_TOKENS if body.max_tokens is None else body.max_tokens
         settings = text_settings(body, served, max_tokens=max_tokens, choices=best_of, top=body.logprobs, form=form)
         self._prompts = encode_prompts(body.prompt, served.causal.tokenizer, served.limits.prompts)
+        if body.suffix:
+            self._prompts = gap_prompts(served, self._prompts, body.suffix)
+        elif (most := kept_tokens(served, body, max_tokens)) is not None:
+            self._prompts = [prompt.last(most) for prompt in self._prompts]
+        if not (body.echo and body.logprobs is not None and max_tokens <= 1):  # scoring cuts nothing: see Scheduler
+            check_room(served, max(len(prompt.read) for prompt in self._prompts), max_tokens, "prompt")
         check_size(len(self._prompts), sum(len(prompt.ids) for prompt in self._prompts), settings, served.limits)
         self._shows_logprobs = body.logprobs is not None
         is_scored = bool(body.echo) and self._shows_logprobs
@@ -115,7 +141,13 @@ class CompletionAnswer:
             work.append(self.scoring)
         for i, prompt in enumerate(self._prompts if not self._is_empty else []):
             part, self._choices[i] = generation(
-                served, self.ticket, prompt.read, settings, before=prompt.surfaces, offset=len(prompt.text)
+                served,
+                self.ticket,
+                prompt.read,
+                settings,
+                before=prompt.surfaces,
+                offset=len(prompt.text),
+                is_exact=bool(body.suffix),
             )
             work.append(part)
         self._head = answer_head(served, "cmpl", "text_completion")
@@ -217,8 +249,56 @@ def _mean_log_prob(chunk: Chunk) -> float:
     return sum(token.log_prob for token in chunk.tokens) / max(len(chunk.tokens), 1)
 
 
+class WholeAnswer:
+    """An answer that is whole from the start, such as captions: a stream of it has one chunk for each choice."""
+
+    def __init__(self, head: Json, entries: list[Json], usage: Json, *, wants_usage: bool, is_chat: bool) -> None:
+        """entries: the text and the reason why it ended, of each choice. is_chat: whether it answers a conversation."""
+        self._head, self._entries, self._usage = head, entries, usage
+        self._wants_usage, self._is_chat = wants_usage, is_chat
+
+    async def record(self) -> Json:
+        """As `Answer.record`."""
+        return {**self._head, "choices": self._choices("message"), "usage": self._usage}
+
+    async def chunks(self) -> AsyncIterator[Json]:
+        """As `Answer.chunks`."""
+        for choice in self._choices("delta"):
+            yield {**self._head, "choices": [choice]}
+        if self._wants_usage:
+            yield {**self._head, "choices": [], "usage": self._usage}
+
+    def abandon(self) -> None:
+        """As `Answer.abandon`."""
+
+    def _choices(self, name: str) -> list[Json]:
+        choices = []
+        for index, entry in enumerate(self._entries):
+            content = {name: {"role": "assistant", "content": entry["text"]}}
+            own = content if self._is_chat else {"text": entry["text"]}
+            choices.append({"index": index, **own, "logprobs": None, "finish_reason": entry["finish_reason"]})
+        return choices
+
+
 def _finish_reason(chunk: Chunk, reader: CallReader) -> str | None:
     return "tool_calls" if reader.calls and chunk.finish_reason == "stop" else chunk.finish_reason
+
+
+def _default_max_tokens(context: int | None, prompt_tokens: int) -> int:
+    """How long an answer to a conversation may be where the request does not say: as long as there is room."""
+    most = CHAT_LIMITS.max_tokens
+    return most if context is None else max(1, min(most, context - prompt_tokens))
+
+
+def _chat_prompt(served: ServedModel, body: ChatBody, messages: list[Any], given: int | None) -> ChatPrompt:
+    """What the model reads: all messages, or the last ones, where the request says so. Raises SettingError, ApiError.
+
+    given: the most tokens of the answer, if the request says it.
+    """
+    chat_model, context = served.causal.chat_model, served.context
+    answer = min(CHAT_LIMITS.max_tokens, context // 2) if given is None and context is not None else given or 0
+    most = kept_tokens(served, body, answer)
+    return chat_model.whole_prompt(messages) if most is None else chat_model.prompt(messages, answer, most=most)
 
 
 class ChatAnswer:
@@ -243,26 +323,29 @@ class ChatAnswer:
         """Raises ApiError."""
         if body.chat_template is not None:
             raise ApiError(400, "chat_template: templates of requests are not run; leave it out", param="chat_template")
+        if body.top_logprobs is not None and not body.logprobs:
+            raise ApiError(400, "top_logprobs is given without logprobs: true; send both", param="top_logprobs")
         given = body.max_completion_tokens if body.max_completion_tokens is not None else body.max_tokens
-        max_tokens = CHAT_LIMITS.max_tokens if given is None else given
-        if max_tokens < 1:
+        if given is not None and given < 1:
             raise ApiError(400, "max_tokens is 0; expected 1 or more", param="max_tokens")
-        top = (body.top_logprobs or 0) if body.logprobs else None
+        check_max_tokens(given or 0, served.limits)
         try:
             tools = read_tools(body.tools, body.tool_choice)
         except SettingError as error:
             param = "tool_choice" if str(error).startswith("tool_choice") else "tools"
             raise ApiError(400, str(error), param=param) from None
         form = await asyncio.to_thread(form_of_request, body, served, tools)
+        try:
+            messages = messages_with_tools(body.messages, tools.tools)
+            prompt = await asyncio.to_thread(_chat_prompt, served, body, messages, given)
+        except (SettingError, TypeError) as error:
+            raise ApiError(400, str(error), param="messages") from None
+        max_tokens = given if given is not None else _default_max_tokens(served.context, len(prompt.tokens))
+        check_room(served, len(prompt.tokens), max_tokens, "messages")
+        top = (body.top_logprobs or 0) if body.logprobs else None
         settings = text_settings(
             body, served, max_tokens=max_tokens, choices=body.n or 1, top=top, form=form, defaults=CHAT_SAMPLING
         )
-        try:
-            chat_model = served.causal.chat_model
-            messages = messages_with_tools(body.messages, tools.tools)
-            prompt = await asyncio.to_thread(chat_model.prompt, messages, max_tokens)
-        except (SettingError, TypeError) as error:
-            raise ApiError(400, str(error), param="messages") from None
         check_size(1, len(prompt.tokens), settings, served.limits)
         ticket = PendingRequest(settings.choices)
         part, choices = generation(served, ticket, prompt.tokens, settings, is_exact=served.reads_prompts)

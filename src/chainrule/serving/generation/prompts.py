@@ -41,6 +41,17 @@ class Prompt(NamedTuple):
         """What the model reads after <s>."""
         return self.ids[1:] if self.is_marked else self.ids
 
+    def last(self, most: int) -> Prompt:
+        """The last tokens of the prompt, at most so many, as a prompt; a marker before them is not one of them."""
+        if len(self.read) <= most:
+            return self
+        first = len(self.ids) - most
+        begin = int(self.offsets[first])
+        offsets = self.offsets[first:] - begin
+        return Prompt(
+            self.ids[first:], is_marked=False, text=self.text[begin:], offsets=offsets, surfaces=self.surfaces
+        )
+
 
 def encode_prompts(value: Any, tokenizer: Tokenizer, most: int, *, param: str = "prompt") -> list[Prompt]:
     """The prompts of a request: a text, several texts, token ids, or several lists of them.

@@ -172,15 +172,14 @@ def text_settings(
     form: see `form_of_request`. defaults: values of fields that the request leaves out. Raises ApiError.
     """
     limits = served.limits
-    if max_tokens > limits.max_tokens:
-        raise ApiError(400, f"max_tokens is {max_tokens:,}; expected at most {limits.max_tokens:,}", param="max_tokens")
+    check_max_tokens(max_tokens, limits)
     if (top or 0) > limits.logprobs:
         raise ApiError(400, f"logprobs is {top:,}; expected at most {limits.logprobs}", param="logprobs")
     stops = [body.stop] if isinstance(body.stop, str) else list(body.stop or [])
     if len(stops) > limits.stops:
         raise ApiError(400, f"there are {len(stops):,} stop strings; expected at most {limits.stops}", param="stop")
     try:
-        config = _sampling_config(body, served.tokenizer.vocabulary_size, defaults or SamplingConfig())
+        config = sampling_config(body, served.tokenizer.vocabulary_size, defaults)
         constraints = Constraints(
             max_tokens=max_tokens, min_tokens=min(body.min_tokens or 0, max_tokens), banned=served.banned, form=form
         )
@@ -201,11 +200,12 @@ def text_settings(
     )
 
 
-def _sampling_config(body: SamplingBody, vocabulary_size: int, defaults: SamplingConfig) -> SamplingConfig:
+def sampling_config(body: SamplingBody, vocabulary_size: int, defaults: SamplingConfig | None = None) -> SamplingConfig:
     """The sampling settings, without those that have no effect, since clients send every setting.
 
     Raises SettingError, ApiError.
     """
+    defaults = defaults or SamplingConfig()
     temperature = defaults.temperature if body.temperature is None else body.temperature
     top_p = defaults.top_p if body.top_p is None else body.top_p
     top_k = body.top_k if body.top_k is not None and body.top_k > 0 else None
@@ -255,6 +255,42 @@ def check_size(prompts: int, tokens: int, settings: TextSettings, limits: Server
             "prompts at a time",
             param="max_tokens",
         )
+
+
+def check_max_tokens(max_tokens: int, limits: ServerLimits) -> None:
+    """Raises ApiError if a text may have fewer tokens."""
+    if max_tokens > limits.max_tokens:
+        raise ApiError(400, f"max_tokens is {max_tokens:,}; expected at most {limits.max_tokens:,}", param="max_tokens")
+
+
+def check_room(served: ServedModel, tokens: int, max_tokens: int, param: str) -> None:
+    """Whether a prompt and the text after it fit into what the model reads at once.
+
+    tokens: of the prompt. param: the field that has it. Raises ApiError, in words that clients look for.
+    """
+    if served.context is None or tokens + max_tokens <= served.context:
+        return
+    message = (
+        f"This model's maximum context length is {served.context:,} tokens. However, you requested "
+        f"{tokens + max_tokens:,} tokens ({tokens:,} in the {param}, {max_tokens:,} for the answer). Send a shorter "
+        "one, ask for fewer, or set truncate_prompt_tokens to -1, so that the last ones that fit are read"
+    )
+    raise ApiError(400, message, param=param, code="context_length_exceeded")
+
+
+def kept_tokens(served: ServedModel, body: SamplingBody, max_tokens: int) -> int | None:
+    """How many tokens of a prompt a request wants read at most; None for all. -1 stands for as many as fit.
+
+    Raises ApiError.
+    """
+    most = body.truncate_prompt_tokens
+    if most == 0:
+        expected = "expected 1 or more, or -1 for as many as the model reads"
+        raise ApiError(400, f"truncate_prompt_tokens is 0; {expected}", param="truncate_prompt_tokens")
+    room = None if served.context is None else max(served.context - max_tokens, 1)
+    if most is None or (most == -1 and room is None):
+        return None
+    return room if most == -1 else most
 
 
 def generation(
