@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
     from torch import Tensor, nn
 
+    from chainrule.neural.config.adapter import AdapterConfig
     from chainrule.neural.network import Network
     from chainrule.training.config import InitialVectors
     from chainrule.training.defaults import Recipe
@@ -177,3 +178,4 @@ class StreamOptions:
     begins_word: Bool[ndarray, " vocab"] | None = None
     start: Network | None = None
     known: KnownDistribution | None = None
+    adapter: AdapterConfig | None = None

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
-from chainrule.api.models.load_model import build_model, load
+from chainrule.api.models.adapters import save_peft
+from chainrule.api.models.load_model import build_model, load, load_adapter
 from chainrule.api.models.model import save_hugging_face
 from chainrule.api.models.model_info import info_of_pairs
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
@@ -14,6 +15,7 @@ from chainrule.api.vectors.word_vectors import WordVectors, check_vectors_target
 from chainrule.base.arguments import as_path
 from chainrule.errors import SettingError
 from chainrule.ngram.arpa.lines import ARPA_SUFFIXES
+from chainrule.open_models.adapters import CONFIG as PEFT_CONFIG
 from chainrule.report.model_card import model_card
 from chainrule.storage.hugging_face import check_target, write_folder
 from chainrule.storage.model_folder import CARD
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from chainrule.base.progress import Progress
     from chainrule.text.tokenization.config import TokenizerConfig
 
-Form = Literal["hugging-face"]
+Form = Literal["hugging-face", "peft"]
 
 
 @shows_progress
@@ -38,6 +40,7 @@ def convert(
     bits: int | None = None,
     shards: int | None = None,
     to: Form | None = None,
+    adapter: str | os.PathLike[str] | None = None,
     allow_pickle: bool = False,
     overwrite: bool = False,
     progress: ProgressOption = None,
@@ -49,7 +52,9 @@ def convert(
     without it, a compact model becomes a fast one, and its probabilities stay quantised. bits: with compact, as for
     `Model.compact`. shards: cuts a plain n-gram
     model into about as many files, by the first words of its n-grams; several processes may serve them. to:
-    hugging-face writes a network as a folder that transformers opens. allow_pickle: as for `load`.
+    hugging-face writes a network as a folder that transformers opens; peft the adapter of an adapted model alone, as
+    peft's folder. adapter: a folder, ours or peft's, whose adapter is put on `source`. Adapters are merged, but by
+    to='peft'. allow_pickle: as for `load`.
     Raises ModelFormatError, OutputError, SettingError.
 
     good:  chainrule.convert("lm/", "lm.arpa.gz")
@@ -64,6 +69,13 @@ def convert(
         raise SettingError("shards are for a folder of ours that is not compact; leave out shards, or the others")
     if bits is not None and not compact:
         raise SettingError("bits are those of a compact model; set compact, or leave bits out")
+    if to == "peft":
+        if compact:
+            raise SettingError("an adapter is not compact; leave compact out with to='peft'")
+        check_target(Path(target), overwrite=overwrite, config=PEFT_CONFIG)
+        model = _opened(source, adapter, tokenizer, allow_pickle=allow_pickle, progress=progress)
+        save_peft(model.parts, Path(target), overwrite=overwrite, progress=progress)
+        return model
     if to == "hugging-face":
         if compact:
             raise SettingError("compact models are folders of ours; leave compact out with to='hugging-face'")
@@ -72,7 +84,7 @@ def convert(
             pairs = load_pairs(source, allow_pickle=allow_pickle, progress=progress)
             _write_for_transformers(pairs, Path(target), overwrite=overwrite, progress=progress)
             return pairs
-        model = load(source, tokenizer=tokenizer, allow_pickle=allow_pickle, progress=progress)
+        model = _opened(source, adapter, tokenizer, allow_pickle=allow_pickle, progress=progress)
         model = in_layout(model, compact=False, progress=progress)
         save_hugging_face(model.parts, Path(target), overwrite=overwrite, progress=progress)
         return model
@@ -85,12 +97,26 @@ def convert(
         pairs = load_pairs(source, allow_pickle=allow_pickle, progress=progress)
         pairs.save(target, overwrite=overwrite, progress=progress)
         return pairs
-    model = load(source, tokenizer=tokenizer, allow_pickle=allow_pickle, progress=progress)
+    model = _opened(source, adapter, tokenizer, allow_pickle=allow_pickle, progress=progress)
     model = in_layout(model, compact=compact, bits=bits, progress=progress)
     if shards is not None:
         model = in_shards(model, shards, progress)
     model.save(target, overwrite=overwrite, progress=progress)
     return model
+
+
+def _opened(
+    source: str | os.PathLike[str],
+    adapter: str | os.PathLike[str] | None,
+    tokenizer: TokenizerConfig | str | None,
+    *,
+    allow_pickle: bool,
+    progress: Progress,
+) -> Model:
+    """A model, perhaps with another one's adapter. Raises ModelFormatError, SettingError."""
+    if adapter is not None:
+        return load_adapter(as_path(adapter, "adapter"), Path(source))
+    return load(source, tokenizer=tokenizer, allow_pickle=allow_pickle, progress=progress)
 
 
 def _write_for_transformers(model: Seq2SeqModel, path: Path, *, overwrite: bool, progress: Progress) -> None:
@@ -134,7 +160,10 @@ def in_shards(model: Model, shards: int, progress: ProgressOption = None) -> Mod
 
 
 def in_layout(model: Model, *, compact: bool, bits: int | None = None, progress: ProgressOption = None) -> Model:
-    """The model with a compact or a fast table. bits: as for `Model.compact`, and raises SettingError as that."""
+    """The model with a compact or a fast table, and its adapter, if it has one, merged. bits: as for `Model.compact`, and
+    raises SettingError as that.
+    """
+    model = model.merge()
     if compact:
         return model.compact(progress, bits=bits)
     return model.unpack(progress) if model.is_compact else model

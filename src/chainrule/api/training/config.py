@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from chainrule.api.config import MemoryOptions, RunOptions, TokenOptions, VectorOptions
 from chainrule.base.options import Options, changed, option
+from chainrule.neural.config.adapter import AdapterConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -58,7 +59,7 @@ class TextRunOptions(RunOptions):
 
 
 @dataclass(frozen=True)
-class AdaptOptions(TextRunOptions):
+class AdaptOptions(AdapterConfig, TextRunOptions):
     """The text that a network is trained on further. model: the folder of the network."""
 
     model: AnyPath
@@ -75,6 +76,7 @@ class TrainOptions(MemoryOptions, TextRunOptions, VectorOptions, TokenOptions):
     config: DataclassInstance | None = option(None, "its settings, whose class names the family", flag=None)
     _: KW_ONLY
     start: AnyPath | None = option(None, "the folder of a network to train further", flag=None)
+    adapter: AdapterConfig | None = option(None, "adapters that are trained, and nothing else of `start`", flag=None)
     tune: Source | Paths | None = option(
         None, "choose weights, discounts or the constant that make this held-out text likeliest", reads="file"
     )

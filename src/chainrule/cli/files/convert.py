@@ -25,7 +25,7 @@ from chainrule.cli.shared.screen import note, print_json, progress_bar
 from chainrule.cli.shared.server_options import ModelOrName, ServerOptions
 from chainrule.errors import ChainruleError, SettingError
 
-Form = Literal["hugging-face"]
+Form = Literal["hugging-face", "peft"]
 
 
 def convert(
@@ -63,7 +63,17 @@ def convert(
         Parameter(help="Cut an n-gram model into about as many files, which several processes may serve."),
     ] = None,
     to: Annotated[
-        Form | None, Parameter(help="hugging-face: write a network as a folder that transformers opens.")
+        Form | None,
+        Parameter(
+            help="hugging-face: write a network as a folder that transformers opens; peft: the adapter of an adapted "
+            "model alone, as peft's folder."
+        ),
+    ] = None,
+    adapter: Annotated[
+        Path | None,
+        Parameter(
+            help="Put the adapter of this folder, ours or peft's, on the model; without --to peft, they are merged."
+        ),
     ] = None,
     allow_pickle: Annotated[
         bool,
@@ -78,6 +88,7 @@ def convert(
         $ chainrule convert lm/ model.arpa
         $ chainrule convert smollm2/ lm/
         $ chainrule convert lm/ for-transformers/ --to hugging-face
+        $ chainrule convert adapted/ alone/
 
     An ARPA file or KenLM binary does not say how its text was tokenized. The
     marks of our own tokenizers are recognised; otherwise white space is assumed.
@@ -86,11 +97,13 @@ def convert(
 
     KenLM binaries, Hugging Face folders, GGUF files and those of llama2.c become
     model folders; --to hugging-face writes a network for transformers.
+    An adapted model becomes one that needs no base, its adapter merged.
 
     Word vectors are converted between folders, word2vec text (.vec), GloVe text
     (.txt) and .bin: fastText if they have subwords, else word2vec binary.
     """
     from chainrule.api.editing.convert import in_layout, in_shards
+    from chainrule.api.models.load_model import load_adapter
     from chainrule.api.seq2seq.seq2seq_model import is_seq2seq
     from chainrule.ngram.models.sharded_model import ShardedModel
     from chainrule.text.tokenization.config import TokenizerConfig
@@ -102,7 +115,15 @@ def convert(
         from chainrule.api.editing.convert import convert as convert_to
 
         with progress_bar() as progress:
-            convert_to(source, target, to=to, allow_pickle=allow_pickle, overwrite=overwrite, progress=progress)
+            convert_to(
+                source,
+                target,
+                to=to,
+                adapter=adapter,
+                allow_pickle=allow_pickle,
+                overwrite=overwrite,
+                progress=progress,
+            )
         return
     if _are_vectors(source):
         if tokenizer is not None or compact or allow_pickle or shards is not None:
@@ -117,7 +138,10 @@ def convert(
     with progress_bar() as progress:
         flags = with_defaults(TokenizerConfig, NO_FLAGS, kind=tokenizer, normalise=normalise)
         config = tokenizer and tokenizer_of(flags)
-        model = open_model(source, config, None, progress, allow_pickle=allow_pickle)
+        if adapter is None:
+            model = open_model(source, config, None, progress, allow_pickle=allow_pickle)
+        else:
+            model = load_adapter(adapter, source)
         if model.is_compact and not compact:
             note(f"{source}: was quantised when it was compacted, and stays so")
         converted = in_layout(model, compact=compact, bits=bits, progress=progress)

@@ -6,7 +6,7 @@ The flags are the fields of the configurations, with their help. Torch is import
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from inspect import getdoc
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
@@ -57,6 +57,7 @@ from chainrule.cli.train.run_output import (
 )
 from chainrule.neural.config import BIDIRECTIONAL, NETWORKS, MaskedConfig, TransformerConfig, settings_of
 from chainrule.neural.config import preset as preset_named
+from chainrule.neural.config.adapter import AdapterConfig
 from chainrule.neural.config.language_models import TreeConfig
 from chainrule.text.tokenization.config import TokenizerConfig
 from chainrule.training.config import TrainingConfig, differences
@@ -201,19 +202,23 @@ def adapt(
     /,
     *texts: Annotated[TextFiles, Parameter(required=False)],
     output: Output,
+    adapter: Flags[AdapterConfig] = NO_FLAGS,
     run: RunFlags = DEFAULT_RUN,
 ) -> None:
     """Continue training a network, on other text.
 
         $ chainrule adapt transformer/ letters.txt -o adapted/ --minutes 5
+        $ chainrule adapt transformer/ letters.txt -o adapted/ --lora 8
 
     Writes a new model with the configuration and tokenizer of the old one;
-    words that are not in its vocabulary stay unknown.
+    words that are not in its vocabulary stay unknown. With --lora, only a
+    low-rank adapter is trained, and the new model is a small folder that names
+    the old one; convert merges both, or writes peft's folder.
 
     Checkpoints and log.jsonl are kept in the folder during training. --resume
     continues after Ctrl-C, or after the process was killed.
     """
-    from chainrule.api.training.train import network_config_of
+    from chainrule.api.training.train import adapter_of, network_config_of
     from chainrule.structures.linearized import Treebank
 
     config = network_config_of(model)
@@ -223,7 +228,8 @@ def adapt(
         document = "tree" if isinstance(source, Treebank) else source.reading.document
         run = replace(run, reading=run.reading.with_document(document))
     tokenizer = with_defaults(TokenizerConfig, NO_FLAGS, kind=str(model))
-    _train(texts, config, output, run, tokenizer, NO_FLAGS, start=model)
+    adapters = adapter_of(AdapterConfig(**given_settings(adapter)))
+    _train(texts, config, output, run, tokenizer, NO_FLAGS, start=model, adapter=adapters)
 
 
 def _train(
@@ -235,6 +241,7 @@ def _train(
     beginning: VectorFlags,
     *,
     start: Path | None = None,
+    adapter: AdapterConfig | None = None,
     residual_of: str | None = None,
 ) -> None:
     from chainrule.api.training.train import train
@@ -254,6 +261,8 @@ def _train(
     def other_changes(before: dict[str, Any]) -> list[str]:
         now: dict[str, object] = {"vectors": initial.name, "residual_of": residual_of}
         changed = differences({name: before.get(name) for name in now}, now)
+        adapted = before.get("adapter", {}).get("settings", {})
+        changed += differences(adapted, {} if adapter is None else asdict(adapter))
         return changed + text_differences(before, source, learner)
 
     if run.resume and not continues and is_model(output):
@@ -282,6 +291,7 @@ def _train(
                 training=TrainingConfig(**training),
                 validation=None if run.valid is None else run.reading.source(run.valid),
                 start=start,
+                adapter=adapter,
                 residual_of=residual_of,
                 **initial.given,
                 **options,
@@ -304,6 +314,9 @@ def _print_summary(record: dict[str, Any], summary: dict[str, Any]) -> None:
         f"{summary['model']}: {record['family']} model of {record['parameters']:,} parameters, "
         f"vocabulary {summary['vocabulary']:,}"
     )
+    if "adapter" in record:
+        own = record["adapter"]
+        print(f"an adapter of rank {own['rank']}, {own['parameters']:,} parameters, on {own['base']}")
     if "residual_of" in record:
         network, known = record["models"]
         weight = record["weights"][1]
