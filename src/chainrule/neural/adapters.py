@@ -1,4 +1,4 @@
-"""Low-rank adapters (LoRA, Hu et al. 2021) beside the linear layers of a Transformer's blocks: y = W x + (alpha / r) B A x.
+"""Low-rank adapters beside the linear layers of a Transformer's blocks: W x + (alpha / r) B A x (LoRA, Hu et al. 2021).
 
 The network stays as it is, in 32 bits or fewer; only A and B are trained, saved and exchanged. Matrices that we hold as
 one and others as several (queries, keys and values; a gate and what it multiplies) have an A for each part.
@@ -52,12 +52,12 @@ class LowRank(nn.Module):
         low = product(x, self.a) * self.scale
         if len(self.parts) == 1:
             return product(low, self.b)
-        both = zip(low.chunk(len(self.parts), -1), self.b.split(self.parts), strict=True)
+        both = zip(low.chunk(len(self.parts), -1), torch.split(self.b, self.parts), strict=True)
         return torch.cat([product(own, rows) for own, rows in both], -1)
 
     def whole(self) -> Float[Tensor, "N K"]:
         """scale B A."""
-        both = zip(self.a.chunk(len(self.parts)), self.b.split(self.parts), strict=True)
+        both = zip(self.a.chunk(len(self.parts)), torch.split(self.b, self.parts), strict=True)
         return torch.cat([rows @ own for own, rows in both]).detach() * self.scale
 
 
@@ -80,7 +80,8 @@ def _device(network: nn.Module) -> torch.device:
 
 
 def _layers_of(network: nn.Module, last: int | None = None) -> dict[str, tuple[nn.Linear, list[int]]]:
-    """The linear layers that may have adapters, by name, with their parts. last: of the last blocks only.
+    """The linear layers that may have adapters, by name, with their parts. last: of so many of the last
+    blocks only.
 
     Raises SettingError.
     """
@@ -90,10 +91,11 @@ def _layers_of(network: nn.Module, last: int | None = None) -> dict[str, tuple[n
             "adapters (lora) stand beside the linear layers of a Transformer's blocks, and this network has none; "
             "leave lora out"
         )
-    blocks = list(cast("Transformer", cast("Network", network).encoder).blocks)
+    encoder = cast("Transformer", cast("Network", network).encoder)
+    blocks = list(encoder.blocks)
     if last is not None and last > len(blocks):
         raise SettingError(f"lora_layers is {last}, but the network has {len(blocks)} blocks; expected at most that")
-    chosen = {id(each) for block in (blocks if last is None else blocks[-last:]) for each in block.modules()}
+    chosen = {id(each) for part in ([encoder] if last is None else blocks[-last:]) for each in part.modules()}
     found: dict[str, tuple[nn.Linear, list[int]]] = {}
     owners = {id(child): owner for owner in network.modules() for child in owner.children()}
     for name, module in network.named_modules():
@@ -215,9 +217,10 @@ def merged_arrays(network: nn.Module, arrays: Mapping[str, ndarray]) -> dict[str
     """The arrays of a network with its adapters added to its matrices, which become float32."""
     merged = {name: array for name, array in arrays.items() if not is_of_adapter(name)}
     for name, adapter in adapters_of(network).items():
-        weight = torch.from_numpy(np.asarray(widen(merged[f"{name}.weight"]), order="C"))
-        wide = unpack(weight) if is_packed(weight) else weight.float()
-        merged[f"{name}.weight"] = (wide + adapter.whole().cpu()).numpy()
+        array = merged[f"{name}.weight"]
+        weight = torch.from_numpy(np.asarray(widen(array) if array.dtype.kind in "fV" else array, order="C"))
+        exact = unpack(weight) if is_packed(weight) else weight.float()
+        merged[f"{name}.weight"] = (exact + adapter.whole().cpu()).numpy()
     return merged
 
 

@@ -54,8 +54,8 @@ class Adapter(NamedTuple):
 
     def named(self) -> dict[str, ndarray]:
         """The arrays by their names in the network."""
-        both = {name: pair for name, pair in self.arrays.items()}
-        return {f"{name}.adapter.{each}": pair[i] for name, pair in both.items() for i, each in enumerate("ab")}
+        pairs = self.arrays.items()
+        return {f"{name}.adapter.{each}": pair[i] for name, pair in pairs for i, each in enumerate("ab")}
 
 
 def is_peft(folder: Path) -> bool:
@@ -155,8 +155,8 @@ def to_ours(
             a, b = pairs.get(name, (np.zeros((0, columns), np.float32), np.zeros((size, 0), np.float32)))
             if a.shape[1] != columns or len(b) != size:
                 raise ModelFormatError(
-                    f"{location}: {name!r} has lora_A {list(a.shape)} and lora_B {list(b.shape)}, but the matrix of the "
-                    f"base is {[size, columns]}; the adapter is for another base"
+                    f"{location}: {name!r} has lora_A {list(a.shape)} and lora_B {list(b.shape)}, but the matrix of "
+                    f"the base is {[size, columns]}; the adapter is for another base"
                 )
             missing = rank - len(a)
             both.append((np.pad(a, ((0, missing), (0, 0))), np.pad(b, ((0, 0), (0, missing)))))
@@ -177,7 +177,8 @@ def to_theirs(
     Where theirs is one matrix and has several parts, its rank is their sum, and B is so scaled that alpha stays.
     Raises SettingError where a layer has no counterpart.
     """
-    pairs, left = {}, {name.rpartition(".adapter.")[0] for name in arrays}
+    pairs: dict[str, tuple[ndarray, ndarray]] = {}
+    left = {name.rpartition(".adapter.")[0] for name in arrays}
     for row, ours, theirs in _matrices(architecture, config):
         if ours not in left:
             continue

@@ -160,8 +160,8 @@ def in_shards(model: Model, shards: int, progress: ProgressOption = None) -> Mod
 
 
 def in_layout(model: Model, *, compact: bool, bits: int | None = None, progress: ProgressOption = None) -> Model:
-    """The model with a compact or a fast table, and its adapter, if it has one, merged. bits: as for `Model.compact`, and
-    raises SettingError as that.
+    """The model with a compact or a fast table; its adapter, if it has one, is merged. bits: as for `Model.compact`,
+    and raises SettingError as that.
     """
     model = model.merge()
     if compact:

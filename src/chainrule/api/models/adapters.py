@@ -6,7 +6,6 @@ All adapted models of one base that a process opens share its weights.
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
@@ -20,6 +19,7 @@ from chainrule.storage.model_folder import CARD, open_model, save_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from chainrule.api.models.model import Model
     from chainrule.api.models.model_info import ModelParts

@@ -222,7 +222,9 @@ class Model:
         if bits not in (None, 4, 5, 6, 8):
             raise SettingError(f"bits is {bits!r}; expected 4, 5, 6 or 8, or nothing")
         if "adapter" in self.record:
-            return self.merge().compact(bits=bits, progress=progress)
+            alone = self.merge()
+            alone = alone.unpack(progress) if bits is not None and alone.is_compact else alone
+            return alone.compact(progress, bits=bits)
         engine = self._compaction.compact(self.engine, callback(progress), bits)
         return self._with_engine(engine, {**self.record, "quantised": True})
 

@@ -386,7 +386,8 @@ def adapt(options: AdaptOptions) -> Model:
     model: the folder of a network of any family. Words that its tokenizer does not know stay unknown. lora: the rank of
     adapters, which alone are trained (of a Transformer, which may be quantised); the new model is saved as a small
     folder that names that of the network, and `convert` merges both. lora_alpha, lora_layers: as for `AdapterConfig`.
-    The other arguments are those of `train`. Raises SettingError if the model is not a network, and what `train` raises.
+    The other arguments are those of `train`. Raises SettingError if the model is not a network, and what `train`
+    raises.
 
     good:  chainrule.adapt("lm/", "law.txt", training=chainrule.TrainingConfig(minutes=2)).save("law/")
     good:  chainrule.adapt("smollm2/", "law.txt", lora=16).save("law/")
