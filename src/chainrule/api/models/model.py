@@ -221,12 +221,11 @@ class Model:
         """
         if bits not in (None, 4, 5, 6, 8):
             raise SettingError(f"bits is {bits!r}; expected 4, 5, 6 or 8, or nothing")
-        if "adapter" in self.record:
-            alone = self.merge()
-            alone = alone.unpack(progress) if bits is not None and alone.is_compact else alone
-            return alone.compact(progress, bits=bits)
-        engine = self._compaction.compact(self.engine, callback(progress), bits)
-        return self._with_engine(engine, {**self.record, "quantised": True})
+        alone = self.merge()
+        if bits is not None and "merged_adapter" in alone.record and alone.is_compact:  # but for what was merged
+            alone = alone.unpack(progress)
+        engine = self._compaction.compact(alone.engine, callback(progress), bits)
+        return self._with_engine(engine, {**alone.record, "quantised": True})
 
     @shows_progress
     def unpack(self, progress: ProgressOption = None) -> Self:

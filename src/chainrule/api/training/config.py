@@ -60,11 +60,20 @@ class TextRunOptions(RunOptions):
 
 @dataclass(frozen=True)
 class AdaptOptions(AdapterConfig, TextRunOptions):
-    """The text that a network is trained on further. model: the folder of the network."""
+    """The text, or the pairs, that a network is trained on further. model: the folder of the network."""
 
     model: AnyPath
-    source: Source | Paths
+    source: Source | Paths | None = option(None, "the text", flag=None)
     _: KW_ONLY
+    preferred: AnyPath | None = option(
+        None,
+        "train on pairs of answers in place of a text, by DPO: a file of JSON lines with the fields prompt, chosen and "
+        "rejected, texts or messages",
+        reads="file",
+    )
+    beta: float = option(
+        0.1, "how much the network may move away from what it was, in DPO: less for more", above=0, needs="preferred"
+    )
     markers: Markers = changed(TokenOptions, "markers")
 
 

@@ -386,14 +386,23 @@ def adapt(options: AdaptOptions) -> Model:
     model: the folder of a network of any family. Words that its tokenizer does not know stay unknown. lora: the rank of
     adapters, which alone are trained (of a Transformer, which may be quantised); the new model is saved as a small
     folder that names that of the network, and `convert` merges both. lora_alpha, lora_layers: as for `AdapterConfig`.
-    The other arguments are those of `train`. Raises SettingError if the model is not a network, and what `train`
+    preferred: pairs of answers to learn from in place of a text, by DPO; beta: how much the network is held to what it
+    was. The other arguments are those of `train`. Raises SettingError if the model is not a network, and what `train`
     raises.
 
     good:  chainrule.adapt("lm/", "law.txt", training=chainrule.TrainingConfig(minutes=2)).save("law/")
     good:  chainrule.adapt("smollm2/", "law.txt", lora=16).save("law/")
+    good:  chainrule.adapt("smollm2/", preferred="pairs.jsonl", lora=16).save("polite/")
     """
     network_config_of(Path(options.model))
-    own = {"model", "source", *(field.name for field in fields(AdapterConfig))}
+    if options.preferred is not None:
+        from chainrule.api.training.preferences import train_on_preferences
+
+        with showing(options.progress) as progress:
+            return train_on_preferences(options, adapter_of(options), progress)
+    if options.source is None:
+        raise SettingError("adapt needs a text, or preferred, a file of pairs; none was given")
+    own = {"model", "source", "preferred", "beta", *(field.name for field in fields(AdapterConfig))}
     others = {name: value for name, value in options.given.items() if name not in own}
     return train(options.source, start=options.model, adapter=adapter_of(options), **others)
 
