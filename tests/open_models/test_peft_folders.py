@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from gguf import GGUFReader
 from safetensors.numpy import load_file, save_file
 from tiny_models import CAUSAL, TEXTS, save, shaken
 
@@ -252,3 +253,36 @@ def test_damaged_tensors_are_refused(folder: Path) -> None:
         with pytest.raises(ModelFormatError):
             chainrule.convert(folder / "hf", folder / "out", adapter=folder / "adapter")
     assert len(adapters_of(chainrule.load(folder / "hf").engine.network)) == 0
+
+
+@pytest.mark.parametrize("name", ["llama3", "gpt2", "qwen3", "phi3", "mistral"])
+def test_gguf_adapters_go_back_and_forth(name: str, tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("\n".join(TEXTS * 20))
+    save(shaken(CAUSAL[name]).float(), tmp_path / "hf")
+    adapted = chainrule.adapt(tmp_path / "hf", tmp_path / "text.txt", lora=2, lora_alpha=6, training=STEPS)
+    adapted.save(tmp_path / "adapted")
+    chainrule.convert(tmp_path / "adapted", tmp_path / "a.gguf", to="gguf-adapter")
+    back = chainrule.convert(tmp_path / "hf", tmp_path / "merged", adapter=tmp_path / "a.gguf")
+    np.testing.assert_allclose(back.score(TEXTS), adapted.score(TEXTS), rtol=1e-5)
+    read = GGUFReader(tmp_path / "a.gguf")  # llama.cpp's own
+    fields = {field.name: field.contents() for field in read.fields.values()}
+    assert (fields["general.type"], fields["adapter.type"], fields["adapter.lora.alpha"]) == ("adapter", "lora", 6.0)
+    tensors = {tensor.name: tensor.data for tensor in read.tensors}
+    if name != "llama3":
+        return
+    own = adapter_arrays(adapted.engine.network)
+    a, b = (own[f"encoder.blocks.1.attention.query_key_value.adapter.{each}"] for each in "ab")
+    np.testing.assert_array_equal(tensors["blk.1.attn_q.weight.lora_a"], a[:2])
+    # ggml rotates neighbours: rows 0, 4, 1, 5 and so on of each head of eight.
+    expected = b[:32].reshape(4, 2, 4, 2).transpose(0, 2, 1, 3).reshape(32, 2)
+    np.testing.assert_array_equal(tensors["blk.1.attn_q.weight.lora_b"], expected)
+    with pytest.raises(ModelFormatError, match="--adapter"):
+        chainrule.load(tmp_path / "a.gguf")
+    save(shaken(CAUSAL["gpt2"]).float(), tmp_path / "other")
+    with pytest.raises(ModelFormatError, match="an adapter of a llama, but the base is a gpt2"):
+        chainrule.convert(tmp_path / "other", tmp_path / "out", adapter=tmp_path / "a.gguf")
+    whole = (tmp_path / "a.gguf").read_bytes()
+    for size in (6, 100, len(whole) // 2, len(whole) - 40):
+        (tmp_path / "a.gguf").write_bytes(whole[:size])
+        with pytest.raises(ModelFormatError):
+            chainrule.convert(tmp_path / "hf", tmp_path / "out", adapter=tmp_path / "a.gguf")

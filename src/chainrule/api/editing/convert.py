@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
-from chainrule.api.models.adapters import save_peft
+from chainrule.api.models.adapters import save_gguf_adapter, save_peft
 from chainrule.api.models.load_model import build_model, load, load_adapter
 from chainrule.api.models.model import save_hugging_face
 from chainrule.api.models.model_info import info_of_pairs
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from chainrule.base.progress import Progress
     from chainrule.text.tokenization.config import TokenizerConfig
 
-Form = Literal["hugging-face", "peft"]
+Form = Literal["hugging-face", "peft", "gguf-adapter"]
 
 
 @shows_progress
@@ -53,8 +53,8 @@ def convert(
     `Model.compact`. shards: cuts a plain n-gram
     model into about as many files, by the first words of its n-grams; several processes may serve them. to:
     hugging-face writes a network as a folder that transformers opens; peft the adapter of an adapted model alone, as
-    peft's folder. adapter: a folder, ours or peft's, whose adapter is put on `source`. Adapters are merged, but by
-    to='peft'. allow_pickle: as for `load`.
+    peft's folder; gguf-adapter the same as a file for llama.cpp. adapter: a folder, ours or peft's, or such a file,
+    whose adapter is put on `source`. All other forms have adapters merged. allow_pickle: as for `load`.
     Raises ModelFormatError, OutputError, SettingError.
 
     good:  chainrule.convert("lm/", "lm.arpa.gz")
@@ -69,12 +69,16 @@ def convert(
         raise SettingError("shards are for a folder of ours that is not compact; leave out shards, or the others")
     if bits is not None and not compact:
         raise SettingError("bits are those of a compact model; set compact, or leave bits out")
+    if to in ("peft", "gguf-adapter") and compact:
+        raise SettingError(f"an adapter is not compact; leave compact out with to={to!r}")
     if to == "peft":
-        if compact:
-            raise SettingError("an adapter is not compact; leave compact out with to='peft'")
         check_target(Path(target), overwrite=overwrite, config=PEFT_CONFIG)
         model = _opened(source, adapter, tokenizer, allow_pickle=allow_pickle, progress=progress)
         save_peft(model.parts, Path(target), overwrite=overwrite, progress=progress)
+        return model
+    if to == "gguf-adapter":
+        model = _opened(source, adapter, tokenizer, allow_pickle=allow_pickle, progress=progress)
+        save_gguf_adapter(model.parts, Path(target), overwrite=overwrite)
         return model
     if to == "hugging-face":
         if compact:

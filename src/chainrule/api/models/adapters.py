@@ -11,9 +11,11 @@ from weakref import WeakValueDictionary
 
 from chainrule.api.models.model_info import info_of_model
 from chainrule.api.tokenizers import tokenizer_entry
+from chainrule.base.files import check_new_file
 from chainrule.errors import ModelFormatError, SettingError, opening_folder
 from chainrule.families.table import FAMILIES
 from chainrule.report.model_card import model_card
+from chainrule.storage.gguf import write_gguf
 from chainrule.storage.hugging_face import write_folder
 from chainrule.storage.model_folder import CARD, open_model, save_model
 
@@ -72,8 +74,7 @@ def save_peft(parts: ModelParts, path: Path, *, overwrite: bool, progress: Progr
     from chainrule.neural.adapters import adapter_arrays
     from chainrule.open_models.adapters import CONFIG, WEIGHTS, export_peft
 
-    if "adapter" not in parts.record:
-        raise SettingError("the model has no adapter; chainrule adapt --lora trains one")
+    _check_adapted(parts)
     network = parts.engine.network
     arrays, origin = adapter_arrays(network), parts.record.get("hugging_face")
     files, tensors = export_peft(network.config, origin, arrays, parts.record["adapter"])
@@ -81,19 +82,48 @@ def save_peft(parts: ModelParts, path: Path, *, overwrite: bool, progress: Progr
     write_folder(path, files, tensors, overwrite=overwrite, progress=progress, names=(CONFIG, WEIGHTS))
 
 
+def save_gguf_adapter(parts: ModelParts, path: Path, *, overwrite: bool) -> None:
+    """Saves the adapter of a model as a GGUF file, for llama.cpp. Raises as `save_peft`."""
+    from chainrule.neural.adapters import adapter_arrays
+    from chainrule.open_models.gguf.adapters import export_gguf_adapter
+
+    _check_adapted(parts)
+    check_new_file(path, overwrite=overwrite)
+    network, origin = parts.engine.network, parts.record.get("hugging_face")
+    said = parts.record["adapter"]
+    write_gguf(path, *export_gguf_adapter(network.config, origin, adapter_arrays(network), said))
+
+
+def _check_adapted(parts: ModelParts) -> None:
+    """Raises SettingError."""
+    if "adapter" not in parts.record:
+        raise SettingError("the model has no adapter; chainrule adapt --lora trains one")
+
+
+def shared_base(path: Path, *, exact: bool) -> Model | None:
+    """The model at a path, if it is open as the base of adapters. exact: as for `load`."""
+    return _bases.get((os.path.realpath(path), exact))
+
+
+def share_as_base(path: Path, model: Model, *, exact: bool) -> None:
+    """Lets adapters that are opened later stand on a model that is open. exact: as for `load`."""
+    if FAMILIES[model.family].embeds and "adapter" not in model.record:
+        _bases[os.path.realpath(path), exact] = model
+
+
 def open_base(path: Path, exact: bool, load: Callable[..., Model]) -> Model:
     """A model to put adapters on; the same one as long as any of its adapters is in use. Raises ModelFormatError."""
-    key = os.path.realpath(path), exact
-    base = _bases.get(key)
+    base = shared_base(path, exact=exact)
     if base is None:
         base = load(path, exact=exact)
         check_no_adapter(base, path)
-        _bases[key] = base
+        share_as_base(path, base, exact=exact)
     return base
 
 
 def adapted(path: Path, base: Model) -> tuple[Any, dict[str, Any]]:
-    """The engine of a base with the adapter of a folder, ours or peft's, and its record. It shares the base's weights.
+    """The engine of a base with the adapter of a folder, ours or peft's, or of a GGUF file, and its record. It
+    shares the base's weights.
 
     Raises ModelFormatError where the adapter is for another base; SettingError.
     """
@@ -101,13 +131,16 @@ def adapted(path: Path, base: Model) -> tuple[Any, dict[str, Any]]:
     from chainrule.neural.config.adapter import AdapterConfig
     from chainrule.neural.saving import engine_of, shapes_in, shared_network
     from chainrule.open_models.adapters import is_peft, read_peft
+    from chainrule.open_models.gguf.adapters import is_gguf_adapter, read_gguf_adapter
 
     if not FAMILIES[base.family].embeds:
         raise SettingError(f"{path}: is an adapter of a network, but its base is of family {base.family!r}")
     network = shared_network(base.engine)
     where = os.fspath(base.record.get("opened_from", ""))
-    if is_peft(path):
-        adapter = read_peft(path, network.config, base.record.get("hugging_face"), shapes_in(network))
+    is_file = is_gguf_adapter(path)
+    if is_file or is_peft(path):
+        read = read_gguf_adapter if is_file else read_peft
+        adapter = read(path, network.config, base.record.get("hugging_face"), shapes_in(network))
         with opening_folder(path):
             attach(network, adapter.scale, adapter.named())
         settings = AdapterConfig(lora=adapter.rank, lora_alpha=adapter.scale * adapter.rank)

@@ -22,6 +22,7 @@ from chainrule.ngram.arpa.lines import ARPA_SUFFIXES
 from chainrule.open_models import pictures
 from chainrule.open_models.adapters import is_peft
 from chainrule.open_models.adapters import read_config as read_peft_config
+from chainrule.open_models.gguf.adapters import is_gguf_adapter
 from chainrule.open_models.gguf.reading import open_gguf_checkpoint
 from chainrule.open_models.importing import import_checkpoint
 from chainrule.open_models.llama2c import describe_wrong_size, is_llama2c, open_llama2c
@@ -98,6 +99,11 @@ def load(
                 model = model.unpack(progress)
     elif path.is_file() and path.suffix in (*pictures.SUFFIXES, *pictures.PICKLES):
         model = _open_pictures(path, allow_pickle=allow_pickle)
+    elif is_gguf_adapter(path):
+        raise ModelFormatError(
+            f"{path}: is an adapter, and a GGUF file does not say where its base is; chainrule convert BASE OUTPUT "
+            f"--adapter {path} merges them"
+        )
     elif is_gguf(path):
         model = _open(open_gguf_checkpoint(path), progress, exact=is_exact(exact))
     elif is_llama2c(path):
@@ -197,9 +203,9 @@ def _load_folder(path: Path, *, copy: bool) -> Model:
 
 
 def load_adapter(path: Path, base: Path | None = None, *, exact: bool | None = None) -> Model:
-    """A model with an adapter, from a folder of ours or of peft's. base: where its base is; None: where it says.
+    """A model with an adapter, from a folder of ours or of peft's, or a GGUF file.
 
-    Raises ModelFormatError, SettingError.
+    base: where its base is; None: where it says. Raises ModelFormatError, SettingError.
     """
     where = base_of(path, *_named_bases(path)) if base is None else base
     own = open_base(where, is_exact(exact), load)

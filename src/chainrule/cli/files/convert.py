@@ -25,7 +25,7 @@ from chainrule.cli.shared.screen import note, print_json, progress_bar
 from chainrule.cli.shared.server_options import ModelOrName, ServerOptions
 from chainrule.errors import ChainruleError, SettingError
 
-Form = Literal["hugging-face", "peft"]
+Form = Literal["hugging-face", "peft", "gguf-adapter"]
 
 
 def convert(
@@ -66,14 +66,12 @@ def convert(
         Form | None,
         Parameter(
             help="hugging-face: write a network as a folder that transformers opens; peft: the adapter of an adapted "
-            "model alone, as peft's folder."
+            "model alone, as peft's folder; gguf-adapter: as a file for llama.cpp."
         ),
     ] = None,
     adapter: Annotated[
         Path | None,
-        Parameter(
-            help="Put the adapter of this folder, ours or peft's, on the model; without --to peft, they are merged."
-        ),
+        Parameter(help="Put the adapter of this folder, ours or peft's, or GGUF file, on the model."),
     ] = None,
     allow_pickle: Annotated[
         bool,
