@@ -112,6 +112,7 @@ VERBS = {
     | {"--also", "--entropy", "--frequencies", "--previous"}
     | READING,
     "adapt": {"MODEL", "TEXTS", "--output", "--valid", "--resume", "--markers", "--overwrite", "--json"}
+    | {"--lora", "--lora-alpha", "--lora-layers", "--preferred", "--beta"}
     | READING
     | MIXING
     | TRAINING,
@@ -308,7 +309,7 @@ VERBS = {
     | {"--inflections", "--pairs"}
     | READING,
     "convert": {"SOURCE", "TARGET", "--tokenizer", "--normalise", "--compact", "--to", "--allow-pickle", "--overwrite"}
-    | {"--shards", "--bits"},
+    | {"--shards", "--bits", "--adapter"},
     "mix": {"MODELS", "--output", "--tune", "--weights", "--kind", "--buckets", "--cache", "--cache-order", "--static"}
     | {"--adaptive", "--exchange", "--tokenizer", "--markers", "--overwrite", "--json"}
     | READING,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
-from chainrule.api.models.adapters import save_gguf_adapter, save_peft
+from chainrule.api.models.adapter_files import save_gguf_adapter, save_peft
 from chainrule.api.models.load_model import build_model, load, load_adapter
 from chainrule.api.models.model import save_hugging_face
 from chainrule.api.models.model_info import info_of_pairs

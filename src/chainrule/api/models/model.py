@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 
-from chainrule.api.models.adapters import save_adapter
+from chainrule.api.models.adapter_files import save_adapter
 from chainrule.api.models.model_info import ModelParts, info_of_model, size_of
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.tokenizers import tokenizer_entry

@@ -171,8 +171,7 @@ class _InBlocks(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        [gradient] = gradients
-        by_hidden, by_weight, by_bias, by_exponent = ctx.saved_tensors
+        [gradient], (by_hidden, by_weight, by_bias, by_exponent) = gradients, ctx.saved_tensors
         dtype, bias_dtype = ctx.dtypes
         by_bias = None if by_bias is None else (by_bias * gradient).to(bias_dtype)
         by_exponent = None if by_exponent is None else by_exponent * gradient
