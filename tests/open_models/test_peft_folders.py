@@ -136,6 +136,8 @@ def test_ranks_and_scales_may_differ_by_module(folder: Path) -> None:
         json.dumps(said | {"rank_pattern": {"down_proj": 3}, "alpha_pattern": {"layers.1.mlp.down_proj": 6.0}})
     )
     np.testing.assert_allclose(chainrule.load(folder / "peft").score(TEXTS), adapted.score(TEXTS), rtol=1e-5)
+    chainrule.convert(folder / "peft", folder / "again", to="peft")
+    np.testing.assert_allclose(chainrule.load(folder / "again").score(TEXTS), adapted.score(TEXTS), rtol=1e-5)
 
 
 @pytest.mark.parametrize("form", ["int8", "blocks"])

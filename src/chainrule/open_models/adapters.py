@@ -160,7 +160,10 @@ def to_ours(
                 )
             missing = rank - len(a)
             both.append((np.pad(a, ((0, missing), (0, 0))), np.pad(b, ((0, 0), (0, missing)))))
-        arrays[ours] = np.concatenate([a for a, _ in both]), _to_ours(row, [b for _, b in both], config)
+        b_parts = [b for _, b in both]
+        if len(theirs) > 1 and getattr(config, "gated_attention", False):  # whose parts are others in ours
+            b_parts = [_placed(b, i, len(both)) for i, b in enumerate(b_parts)]
+        arrays[ours] = np.concatenate([a for a, _ in both]), _to_ours(row, b_parts, config)
     if left:
         raise ModelFormatError(
             f"{location}: has an adapter of {sorted(left)[0]!r}, which is no linear layer in the blocks of a "
@@ -170,11 +173,13 @@ def to_ours(
 
 
 def to_theirs(
-    architecture: Architecture, config: NetworkConfig, arrays: Mapping[str, ndarray]
+    architecture: Architecture, config: NetworkConfig, arrays: Mapping[str, ndarray], usual: int
 ) -> dict[str, tuple[ndarray, ndarray]]:
-    """A and B by the names of theirs, less .weight. arrays: by their names in the network.
+    """A and B by the names of theirs, less .weight. arrays: by their names in the network. usual: the rank that alpha is
+    divided by here.
 
-    Where theirs is one matrix and has several parts, its rank is their sum, and B is so scaled that alpha stays.
+    Where theirs are other parts than ours, their rank is the sum. Others divide alpha by the rank of each, so B of a
+    higher rank is multiplied.
     Raises SettingError where a layer has no counterpart.
     """
     pairs: dict[str, tuple[ndarray, ndarray]] = {}
@@ -191,27 +196,27 @@ def to_theirs(
             own = np.split(a, parts) if parts > 1 else [a] * len(theirs)
             pairs |= dict(zip(theirs, zip(own, of_parts, strict=True), strict=True))
             continue
-        if len(theirs) > 1:
-            raise SettingError(f"the adapter of {ours} has {parts} parts, but {', '.join(theirs)} are its counterparts")
-        sizes = _part_sizes(b, parts, config)
-        spread = np.zeros((len(b), parts * rank), np.float32)
-        begin = 0
-        for i, size in enumerate(sizes):
-            spread[begin : begin + size, i * rank : (i + 1) * rank] = b[begin : begin + size] * parts
-            begin += size
-        pairs[theirs[0]] = a, _to_theirs(row, spread, config)[0]
+        borders = np.cumsum(_part_sizes(b, parts, config))[:-1]
+        spread = np.concatenate([_placed(own, i, parts) for i, own in enumerate(np.split(b, borders))])
+        pairs |= {name: (a, own) for name, own in zip(theirs, _to_theirs(row, spread, config), strict=True)}
     if left:
         raise SettingError(f"the adapter of {sorted(left)[0]} has no counterpart in a {architecture.model_type}")
-    return pairs
+    return {name: (a, b if len(a) == usual else b * np.float32(len(a) / usual)) for name, (a, b) in pairs.items()}
 
 
 def _part_sizes(b: Float[ndarray, "N r"], parts: int, config: NetworkConfig) -> list[int]:
-    """The rows of queries, keys and values, or of a gate and what it multiplies."""
+    """The rows of queries, keys, values and perhaps gates of heads; or of a gate and what it multiplies."""
     if parts == 2:
         return [len(b) // 2] * 2
-    width = getattr(config, "width_of_heads", 0)
-    keys = getattr(config, "key_heads", 0) * width
-    return [len(b) - (parts - 1) * keys, *[keys] * (parts - 1)]
+    keys = getattr(config, "key_heads", 0) * getattr(config, "width_of_heads", 0)
+    rest = len(b) - 2 * keys
+    return [rest, keys, keys] if parts == 3 else [rest // 2, keys, keys, rest // 2]
+
+
+def _placed(b: Float[ndarray, "n r"], part: int, parts: int) -> Float[ndarray, "n parts*r"]:
+    """B of a part, with zeros for the A of the others."""
+    rank = b.shape[1]
+    return np.pad(b, ((0, 0), (part * rank, (parts - part - 1) * rank)))
 
 
 def _matrices(architecture: Architecture, config: NetworkConfig) -> Iterator[tuple[Tensor, str, tuple[str, ...]]]:
@@ -242,7 +247,7 @@ def export_peft(
     Raises SettingError where the network has no counterpart in transformers.
     """
     architecture = architecture_for(config, origin)
-    pairs = to_theirs(architecture, config, arrays)
+    pairs = to_theirs(architecture, config, arrays, said["rank"])
     ranks = {name: len(a) for name, (a, _) in pairs.items() if len(a) != said["rank"]}
     every = {name for _, _, theirs in _matrices(architecture, config) for name in theirs}
     short = sorted({name.rpartition(".")[2] for name in pairs})

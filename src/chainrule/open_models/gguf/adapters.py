@@ -99,7 +99,7 @@ def export_gguf_adapter(
     parts = {stem: part for part, stem in reversed(_stems(kind).items())}
     pattern = re.compile(re.escape(kind.layers).replace(r"\{layer\}", r"(\d+)") + r"(.+)")
     tensors: dict[str, ndarray] = {}
-    for full, (a, b) in to_theirs(architecture, config, arrays).items():
+    for full, (a, b) in to_theirs(architecture, config, arrays, said["rank"]).items():
         match = pattern.fullmatch(full)
         part = None if match is None else parts.get(match[2])
         if match is None or part is None:
