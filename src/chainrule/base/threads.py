@@ -60,6 +60,39 @@ def thread_count() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+class FreeProcessors:
+    """How many of the processors that this process may use it has to itself, by the system's times (Linux)."""
+
+    def __init__(self) -> None:
+        self._before = self._times()
+
+    def measure(self) -> float | None:
+        """Since the last call, or since this was made: those that were idle, and those that this process kept busy.
+
+        None where the system does not say, and in less than a tenth of a second.
+        """
+        now = self._times()
+        if now is None or self._before is None or now[0] - self._before[0] < 0.1:
+            return None
+        seconds, idle, own = (after - before for after, before in zip(now, self._before, strict=True))
+        self._before = now
+        return (idle + own) / seconds
+
+    def _times(self) -> tuple[float, float, float] | None:
+        """By the clock; idle, of all processors that may be used; of this process. In seconds."""
+        try:
+            with open("/proc/stat", encoding="ascii") as file:
+                rows = [line.split() for line in file if line.startswith("cpu")]
+        except OSError:
+            return None
+        mine = {f"cpu{number}" for number in os.sched_getaffinity(0)}
+        ticks = sum(int(row[4]) + int(row[5]) for row in rows if row[0] in mine)  # idle, and waiting for a disk
+        return time.perf_counter(), ticks / os.sysconf("SC_CLK_TCK"), time.process_time()
+
+
+free_processors = FreeProcessors()  # made when the program starts, so that the first measure has something to tell
+
+
 def run_all(
     compiled: Callable[..., R], calls: Sequence[tuple[Any, ...]], *, on_done: Callable[[int], None] | None = None
 ) -> list[R]:

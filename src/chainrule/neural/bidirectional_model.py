@@ -17,6 +17,7 @@ from chainrule.base.arguments import after_prefixes, as_tokens, check_tokens
 from chainrule.base.distributions import check_log_probs
 from chainrule.base.threads import pause
 from chainrule.errors import SettingError
+from chainrule.neural.device import follow_load
 from chainrule.neural.embedding import NetworkVectors
 from chainrule.neural.encoders.bidirectional import SeparateDirections
 from chainrule.neural.network import add_boundaries, padding_starts
@@ -205,6 +206,7 @@ class BidirectionalModel(NetworkVectors):
 
     def _read(self, rows: Sequence[Int64[ndarray, " inputs"]]) -> Float[Tensor, "B T D"]:
         """The hidden states of padded rows; the network itself handles the boundaries of documents."""
+        follow_load()
         device = self.network.device
         tokens = torch.from_numpy(pad(rows, END)).to(device)
         hidden: Tensor = self.network(tokens, None, padding_starts([len(row) for row in rows], device))[0]

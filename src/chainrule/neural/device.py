@@ -1,19 +1,21 @@
 """What a device can do in bfloat16, measured by trying it, never by the processor's name; and torch's threads.
 
 A network in bfloat16 computes its matrix products in it; layers that the device cannot run in bfloat16 use float32.
-torch gets as many threads as `chainrule.base.threads` allows, or keeps its own number.
+torch gets as many threads as `chainrule.base.threads` allows, or as there are free processors.
 """
 
 from __future__ import annotations
 
+import math
 import os
+import threading
 import time
 from functools import cache
 
 import torch
 from torch import nn
 
-from chainrule.base.threads import on_threads_set, requested_threads, thread_count
+from chainrule.base.threads import free_processors, on_threads_set, requested_threads, thread_count
 
 _SIDE = {"cpu": 512, "cuda": 4096}  # of the square matrices whose product is timed
 _SMALL_SIDE = 128  # enough to notice that bfloat16 is emulated, which takes 10 to 50 times as long as float32
@@ -125,6 +127,37 @@ def use_threads() -> None:
     """
     on_threads_set(_apply)
     _apply()
+
+
+def follow_load() -> None:
+    """Once a second, gives torch as many threads as processors are free, if the user has not set how many.
+
+    A product of two threads waits for the slower one: where another program has taken its processor, a step takes ten
+    times as long as on one thread. For work that has no fixed number of steps, or figures that do not depend on threads
+    but for the last bits: reading, scoring, generation, and training for minutes.
+    """
+    global _followed, _chosen
+    now = time.perf_counter()
+    if now >= _followed + _SECONDS_BETWEEN:
+        _followed, free = now, None if _is_fixed_number() else free_processors.measure()
+        if free is not None:
+            _chosen = max(1, min(_all_threads, int(free + _NEARLY)))
+    if _chosen == getattr(_set_here, "threads", _all_threads):
+        return
+    if torch.get_num_threads() == getattr(_set_here, "threads", _all_threads):  # else the program has set its own
+        torch.set_num_threads(_chosen)
+    _set_here.threads = _chosen
+
+
+def _is_fixed_number() -> bool:
+    """Whether the number of threads has been set, by the user or by torchrun."""
+    return requested_threads() is not None or not {"OMP_NUM_THREADS", "LOCAL_WORLD_SIZE"}.isdisjoint(os.environ)
+
+
+_followed, _all_threads = -math.inf, torch.get_num_threads()
+_chosen = _all_threads
+_set_here = threading.local()  # threads: the number that was set last, which OpenMP keeps for each thread of a program
+_SECONDS_BETWEEN, _NEARLY = 1.0, 0.3  # 1.7 free processors are worth two threads
 
 
 def _apply() -> None:

@@ -21,6 +21,7 @@ from torch import Tensor
 from chainrule.base.arguments import after_prefixes, as_tokens, check_rows, check_tokens
 from chainrule.base.distributions import NAN_MESSAGE, NOTHING_TO_DRAW_MESSAGE, check_draw, check_log_probs
 from chainrule.errors import ModelFormatError, SettingError
+from chainrule.neural.device import follow_load
 from chainrule.neural.embedding import NetworkVectors
 from chainrule.neural.encoders.transformer import Transformer
 from chainrule.neural.layers import state as encoder_states
@@ -389,6 +390,7 @@ class NeuralModel(NetworkVectors):
         self, tokens: Int64[Tensor, "B T"], state: encoder_states.State, starts: Bool[Tensor, "B T"] | None
     ) -> tuple[Float[Tensor, "B T D"], encoder_states.State]:
         """As `Network.forward`, but a row begins anew only at `starts`, not at every </s>."""
+        follow_load()
         return self.network.read(self.network.as_read(tokens), state, starts)
 
     def _own_rows(

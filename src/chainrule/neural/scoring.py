@@ -20,6 +20,7 @@ from chainrule.base.arguments import as_tokens, check_tokens
 from chainrule.base.distributions import NAN_MESSAGE, check_log_probs, top_of
 from chainrule.base.threads import pause
 from chainrule.errors import ModelFormatError, SettingError
+from chainrule.neural.device import follow_load
 from chainrule.protocol import END, UNKNOWN
 
 if TYPE_CHECKING:
@@ -279,6 +280,7 @@ def _batches(
     inputs = [np.concatenate([[END], row[:-1]]) for row in rows]
     together = TOGETHER_ON_PROCESSORS if network.device.type == "cpu" else TOGETHER
     for batch in batches_of(pieces_of([len(row) for row in rows], network, warm_up=warm_up), together):
+        follow_load()
         yield batch, _tensor(network, pad([inputs[row][begin:end] for row, begin, _, end in batch], END))
         pause()
 

@@ -19,7 +19,7 @@ from chainrule.errors import ModelFormatError
 from chainrule.neural.classification.texts import RecurrentLayers, TransformerLayers
 from chainrule.neural.config.classifiers import GRULabelling, LSTMLabelling, TransformerLabelling
 from chainrule.neural.config.speech import SpeechConfig
-from chainrule.neural.device import use_threads
+from chainrule.neural.device import follow_load, use_threads
 from chainrule.neural.layers.basic import drop
 from chainrule.neural.saving import check_layers, filled_network
 
@@ -83,6 +83,7 @@ class SpeechNetwork(nn.Module):
     def log_probs(self, frames: Float32[ndarray, "T M"]) -> Float32[ndarray, "S C"]:
         """Log-probabilities of a single sound, so that they do not depend on others."""
         use_threads()
+        follow_load()
         self.eval()
         scores, _ = self(batch_of([frames]))
         return np.asarray(scores[0].float().log_softmax(-1).numpy())

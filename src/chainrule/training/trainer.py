@@ -14,6 +14,7 @@ import torch
 
 from chainrule.errors import EstimationError, SettingError
 from chainrule.neural.adapters import learned_state, load_learned_state
+from chainrule.neural.device import follow_load
 from chainrule.neural.layers.ngram_memory import dense_parameters, memories_of
 from chainrule.training.checkpoint import RunProgress
 from chainrule.training.device import memory_in_use
@@ -93,6 +94,8 @@ class Trainer:
             self.seconds += time.perf_counter() - began
 
     def _step(self) -> None:
+        if self.setup.training.minutes is not None and not self.setup.machine.compiled:
+            follow_load()
         training, share = self.setup.training, self._rate_share()
         total = torch.zeros((), device=self.setup.machine.device)
         for number, part in enumerate(self.objective.parts(self.step)):

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from chainrule.base.arguments import check_tokens
 from chainrule.base.progress import Progress, silent
+from chainrule.neural.device import follow_load
 from chainrule.neural.layers.basic import drop
 from chainrule.neural.network import add_boundaries, padding_starts
 from chainrule.neural.scoring import make_batches, pad, round_up
@@ -304,6 +305,7 @@ class ScratchClassifier(nn.Module):
             for i in order:
                 self.body.check(inputs[i])
             for batch in make_batches(order, lambda i: sizes[i], _BATCH_SIZE):
+                follow_load()
                 found = compute([inputs[i] for i in batch]).cpu()
                 own = torch.split(found, [self.body.units(inputs[i]) for i in batch])
                 rows |= {i: part.numpy() for i, part in zip(batch, own, strict=True)}
