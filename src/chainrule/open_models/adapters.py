@@ -175,8 +175,8 @@ def to_ours(
 def to_theirs(
     architecture: Architecture, config: NetworkConfig, arrays: Mapping[str, ndarray], usual: int
 ) -> dict[str, tuple[ndarray, ndarray]]:
-    """A and B by the names of theirs, less .weight. arrays: by their names in the network. usual: the rank by which alpha
-    is divided here.
+    """A and B by the names of theirs, less .weight. arrays: by their names in the network. usual: the rank by which
+    alpha is divided here.
 
     Where theirs are other parts than ours, their rank is the sum. Others divide alpha by the rank of each, so B of a
     higher rank is multiplied.
