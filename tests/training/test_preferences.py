@@ -13,7 +13,6 @@ import torch
 import chainrule
 from chainrule.errors import SettingError, TextError
 from chainrule.neural.adapters import adapter_arrays, adapter_matrices, add_adapters
-from chainrule.neural.config.adapter import AdapterConfig
 from chainrule.text.preferences import read_preferences
 from chainrule.training.config import TrainingConfig
 from chainrule.training.defaults import Recipe
@@ -51,7 +50,7 @@ def naive_log_prob(network: Any, row: Row) -> torch.Tensor:
 
 def test_loss_and_gradient_are_those_of_the_formula(folder: Path) -> None:
     network, other = (chainrule.load(folder / "lm", chainrule.CausalNetwork).engine.network for _ in range(2))
-    add_adapters(network, AdapterConfig(lora=2))
+    add_adapters(network, 2, 2.0)
     training, rng = TrainingConfig(steps=1, seed=1, precision="float32"), np.random.default_rng(0)
     setup = Setup(training, Recipe(4, 1e-3, 1e-3, 0), machine_for(training), Processes())
 

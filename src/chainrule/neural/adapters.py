@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import math
 from contextlib import contextmanager
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from jaxtyping import Float
     from numpy import ndarray
 
-    from chainrule.neural.config.adapter import AdapterConfig
     from chainrule.neural.encoders.transformer import Transformer
     from chainrule.neural.network import Network
 
@@ -61,17 +59,18 @@ class LowRank(nn.Module):
         return torch.cat([rows @ own for own, rows in both]).detach() * self.scale
 
 
-def add_adapters(network: nn.Module, config: AdapterConfig) -> None:
-    """Puts new adapters beside the linear layers of the last blocks; all other weights are frozen.
+def add_adapters(network: nn.Module, rank: int, scale: float, last: int | None = None) -> None:
+    """Puts new adapters beside the linear layers; all other weights are frozen. last: of so many of the last blocks
+    only.
 
     A is drawn from torch's random numbers. Earlier adapters are replaced. Raises SettingError if there are no such
     layers.
     """
-    layers = _layers_of(network, config.lora_layers)
+    layers = _layers_of(network, last)
     remove_adapters(network)
     network.requires_grad_(False)
     for layer, parts in layers.values():
-        adapter = LowRank(layer.in_features, parts, config.rank, config.scale)
+        adapter = LowRank(layer.in_features, parts, rank, scale)
         setattr(layer, NAME, adapter.to(_device(network)))
 
 
@@ -234,13 +233,12 @@ def fingerprint(network: nn.Module) -> str:
     return digest.hexdigest()[:16]
 
 
-def describe(network: nn.Module, config: AdapterConfig) -> dict[str, Any]:
-    """For records: the settings of adapters, and the digest of their base."""
+def describe(network: nn.Module, rank: int, scale: float) -> dict[str, Any]:
+    """For records: what the adapters of a network are, and the digest of its other weights."""
     adapters = adapters_of(network).values()
     return {
-        "rank": config.rank,
-        "alpha": config.scale * config.rank,
-        "settings": asdict(config),
+        "rank": rank,
+        "alpha": scale * rank,
         "parameters": sum(weight.numel() for adapter in adapters for weight in adapter.parameters()),
         "fingerprint": fingerprint(network),
     }

@@ -10,10 +10,9 @@ from chainrule.training.config import BUDGETS, DEFAULT_MINUTES
 
 if TYPE_CHECKING:
     from chainrule.neural.config import NetworkConfig
-    from chainrule.neural.config.adapter import AdapterConfig
     from chainrule.neural.config.seq2seq import Seq2SeqConfig
     from chainrule.neural.config.speech import SpeechConfig
-    from chainrule.training.config import TrainingConfig
+    from chainrule.training.config import AdapterConfig, TrainingConfig
 
 T = TypeVar("T")
 

@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from numpy import ndarray
     from torch import Tensor, nn
 
-    from chainrule.neural.config.adapter import AdapterConfig
     from chainrule.neural.network import Network
-    from chainrule.training.config import InitialVectors
+    from chainrule.training.config import AdapterConfig, InitialVectors
     from chainrule.training.defaults import Recipe
     from chainrule.training.device import Machine
     from chainrule.training.distributed import Processes

@@ -6,6 +6,7 @@ All adapted models of one base that a process opens share its weights.
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from chainrule.api.models.model import Model
-    from chainrule.neural.config.adapter import AdapterConfig
     from chainrule.neural.network import Network
+    from chainrule.training.config import AdapterConfig
 
 _bases: WeakValueDictionary[tuple[str, bool], Model] = WeakValueDictionary()
 
@@ -28,7 +29,8 @@ def adapter_record(network: Network, config: AdapterConfig, base: str) -> dict[s
     """What the record of an adapted model says of its adapter. base: the path of the model that it stands on."""
     from chainrule.neural.adapters import describe
 
-    return {"adapter": {**describe(network, config), "base": os.path.abspath(base)}}
+    own = describe(network, config.rank, config.scale)
+    return {"adapter": {**own, "settings": asdict(config), "base": os.path.abspath(base)}}
 
 
 def check_no_adapter(model: Model, path: str | os.PathLike[str]) -> None:
@@ -65,7 +67,6 @@ def adapted(path: Path, base: Model) -> tuple[Any, dict[str, Any]]:
     Raises ModelFormatError where the adapter is for another base; SettingError.
     """
     from chainrule.neural.adapters import attach, describe, fingerprint
-    from chainrule.neural.config.adapter import AdapterConfig
     from chainrule.neural.saving import engine_of, shapes_in, shared_network
     from chainrule.open_models.adapters import is_peft, read_peft
     from chainrule.open_models.gguf.adapters import is_gguf_adapter, read_gguf_adapter
@@ -80,8 +81,10 @@ def adapted(path: Path, base: Model) -> tuple[Any, dict[str, Any]]:
         adapter = read(path, network.config, base.record.get("hugging_face"), shapes_in(network))
         with opening_folder(path):
             attach(network, adapter.scale, adapter.named())
-        settings = AdapterConfig(lora=adapter.rank, lora_alpha=adapter.scale * adapter.rank)
-        said = {**describe(network, settings), "base": os.path.abspath(where) if where else adapter.base}
+        said = {
+            **describe(network, adapter.rank, adapter.scale),
+            "base": os.path.abspath(where) if where else adapter.base,
+        }
         return engine_of(network), {**base.record, "read_from": str(path), "adapter": said}
     entry, arrays, _, _ = open_model(path)
     said = entry.settings["adapter"]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from chainrule.api.config import MemoryOptions, RunOptions, TokenOptions, VectorOptions
 from chainrule.base.options import Options, changed, option
-from chainrule.neural.config.adapter import AdapterConfig
+from chainrule.training.config import AdapterConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

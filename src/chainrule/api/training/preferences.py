@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from chainrule.api.models.model import Model
     from chainrule.api.training.config import AdaptOptions
     from chainrule.base.progress import Progress
-    from chainrule.neural.config.adapter import AdapterConfig
     from chainrule.text.preferences import Preference
+    from chainrule.training.config import AdapterConfig
     from chainrule.training.objectives.preferences import Pair, Row
 
 

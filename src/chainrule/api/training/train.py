@@ -41,7 +41,6 @@ from chainrule.errors import SettingError, TextError
 from chainrule.families.family import Counting
 from chainrule.families.table import FAMILIES, family_of
 from chainrule.neural.config import BIDIRECTIONAL, NETWORKS, settings_of
-from chainrule.neural.config.adapter import AdapterConfig
 from chainrule.ngram.config import DiskPlan, NGramConfig, check_limitable, check_tunable, ignore_plan
 from chainrule.protocol import END, UNKNOWN
 from chainrule.storage.config_json import read_config
@@ -51,7 +50,7 @@ from chainrule.text.corpus.reading import document_in
 from chainrule.text.tokenization.config import TokenizerConfig, as_config
 from chainrule.text.tokenization.tokenizer import encode_stream
 from chainrule.text.units import begins_word
-from chainrule.training.config import TrainingConfig, vectors_name
+from chainrule.training.config import AdapterConfig, TrainingConfig, vectors_name
 from chainrule.training.job import StreamOptions
 
 if TYPE_CHECKING:

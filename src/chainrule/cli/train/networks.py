@@ -58,10 +58,9 @@ from chainrule.cli.train.run_output import (
 )
 from chainrule.neural.config import BIDIRECTIONAL, NETWORKS, MaskedConfig, TransformerConfig, settings_of
 from chainrule.neural.config import preset as preset_named
-from chainrule.neural.config.adapter import AdapterConfig
 from chainrule.neural.config.language_models import TreeConfig
 from chainrule.text.tokenization.config import TokenizerConfig
-from chainrule.training.config import TrainingConfig, differences
+from chainrule.training.config import AdapterConfig, TrainingConfig, differences
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Int64
     from numpy import ndarray
 
-    from chainrule.neural.config.adapter import AdapterConfig
-    from chainrule.training.config import TrainingConfig
+    from chainrule.training.config import AdapterConfig, TrainingConfig
     from chainrule.training.job import Setup
 
 _BATCH, _WARM_UP = 16, 20
@@ -91,7 +90,7 @@ def preference_job(
 
     def build_network() -> Network:
         if adapter is not None:
-            add_adapters(start, adapter)
+            add_adapters(start, adapter.rank, adapter.scale, adapter.lora_layers)
             return start
         network = build(start.config, start.vocabulary_size)
         network.load_state_dict(start.state_dict())

@@ -120,7 +120,7 @@ def stream_job(
 
     def build_network() -> Network:
         if adapter is not None and options.start is not None:
-            add_adapters(options.start, adapter)
+            add_adapters(options.start, adapter.rank, adapter.scale, adapter.lora_layers)
             return options.start
         counts = torch.from_numpy(counts_of(stream, vocabulary_size)) if config.output != "full" else None
         network = build(config, vocabulary_size, counts)
