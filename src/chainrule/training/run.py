@@ -16,7 +16,7 @@ import torch
 from chainrule.errors import EstimationError, SettingError
 from chainrule.neural.adapters import load_learned_state
 from chainrule.neural.layers.ngram_memory import memories_of
-from chainrule.neural.quantization import parameters_of
+from chainrule.neural.quantization import parameters_of, rounds_activations
 from chainrule.storage.model_folder import check_target
 from chainrule.training.checkpoint import FOLDER, Checkpoints, check_same, open_checkpoint
 from chainrule.training.config import TrainingRun, settings_of
@@ -198,6 +198,11 @@ class _RunningJob(Generic[N]):
             name = "shard" if training.shard else "recompute"
             raise SettingError(f"{name} is for Transformers, which consist of equal blocks; leave it out")
         network = self.job.build()
+        if machine.device.type != "cpu" and rounds_activations(network):
+            raise SettingError(
+                f"weights in blocks are multiplied on processors only, and the device is {machine.device}; set "
+                "device=cpu, or open the model with exact (--exact)"
+            )
         if training.recompute and blocks is not None:
             recompute_activations(blocks(network))
         if not training.shard or self.processes.number == 1:

@@ -86,7 +86,7 @@ def convert(
         $ chainrule convert lm/ model.arpa
         $ chainrule convert smollm2/ lm/
         $ chainrule convert lm/ for-transformers/ --to hugging-face
-        $ chainrule convert adapted/ alone/
+        $ chainrule convert small/ alone/
 
     An ARPA file or KenLM binary does not say how its text was tokenized. The
     marks of our own tokenizers are recognised; otherwise white space is assumed.

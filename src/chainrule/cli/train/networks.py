@@ -210,7 +210,7 @@ def adapt(
     """Continue training a network, on other text.
 
         $ chainrule adapt transformer/ letters.txt -o adapted/ --minutes 5
-        $ chainrule adapt transformer/ letters.txt -o adapted/ --lora 8
+        $ chainrule adapt transformer/ letters.txt -o small/ --lora 8
         $ chainrule adapt transformer/ --preferred pairs.jsonl -o polite/
 
     Writes a new model with the configuration and tokenizer of the old one;
