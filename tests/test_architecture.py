@@ -63,6 +63,7 @@ NGRAM_MAY_IMPORT: dict[str, set[str]] = {
     "counting": {"trie"},
     "compact": {"trie"},
     "arpa": {"trie"},
+    "exports": {"trie"},
     "editing": {"trie"},
     "estimation": {"trie", "counting"},
     "models": {"trie", "counting", "compact"},

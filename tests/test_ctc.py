@@ -141,6 +141,34 @@ def test_any_model_in_place_of_kenlm(libri: np.ndarray, folder: Path) -> None:
         assert [beam.lm_score for beam in beams] == pytest.approx([beam.lm_score for beam in from_file], rel=1e-5)
 
 
+@pytest.mark.parametrize("noise", [0, 3])
+@pytest.mark.parametrize("hotwords", [(), ("goat", "remembers")])
+def test_scoring_by_numbers_of_words_is_scoring_by_texts(
+    libri: np.ndarray, folder: Path, noise: int, hotwords: tuple[str, ...]
+) -> None:
+    """The same beams, scores and states to go on from, bit for bit, also in parts."""
+    logits = libri + noise * np.random.default_rng(1).normal(size=libri.shape)
+    fast, slow = (build_ctcdecoder(LIBRI_LABELS, str(folder / "lm.arpa")) for _ in range(2))
+    model: Any = slow._language_model
+    assert model.rows is not None
+    model.rows = None
+    beams, expected = (decoder.decode_beams(logits, beam_width=30, hotwords=hotwords) for decoder in (fast, slow))
+    assert [(beam.text, beam.text_frames, beam.logit_score, beam.lm_score) for beam in beams] == [
+        (beam.text, beam.text_frames, beam.logit_score, beam.lm_score) for beam in expected
+    ]
+    after = [
+        decoder.decode_beams(logits[:60], lm_start_state=beam.last_lm_state)[0]
+        for decoder, [beam, *_] in ((fast, beams), (slow, expected), (fast, expected))
+    ]
+    assert {(beam.text, beam.lm_score) for beam in after} == {(after[0].text, after[0].lm_score)}
+
+
+def test_a_list_of_fewer_words_is_asked_by_texts(folder: Path) -> None:
+    """A word that the model knows and the list does not keeps its own probability, and costs the offset."""
+    decoder = build_ctcdecoder(LIBRI_LABELS, str(folder / "lm.arpa"), unigrams=["good", "deal"])
+    assert decoder._language_model.rows is None  # type: ignore[union-attr]
+
+
 def test_parts_are_the_whole(libri: np.ndarray, folder: Path) -> None:
     logits = libri + 3 * np.random.default_rng(1).normal(size=libri.shape)
     for model in (None, str(folder / "lm.arpa"), str(folder / "lm")):

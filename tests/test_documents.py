@@ -229,6 +229,7 @@ def test_every_option_that_is_mentioned_exists(page: str) -> None:
     mentioned = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", ours))
     known = set(re.findall(r"-l '?([a-z-]+)", fish_completion())) | {"debug", "exact", "threads"}
     known |= {"nproc-per-node", "include", "tasks"}  # torchrun's, and lm-eval's with their underscores cut off
+    known |= {"isymbols", "osymbols"}  # of fstcompile
     assert {"order", "seed", "markers"} <= known
     assert {option.removeprefix("--") for option in mentioned} <= known
 

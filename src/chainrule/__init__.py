@@ -109,6 +109,7 @@ _PUBLIC = {
     "neural.config.seq2seq": ("CaptionConfig", "Seq2SeqConfig"),
     "neural.config.speech": ("SpeechConfig",),
     "ngram.config": ("NGramConfig",),
+    "ngram.exports.config": ("WordListConfig",),
     "pictures.boxes": ("BoxLabels", "Detection", "read_boxes"),
     "pictures.captions": ("CaptionedPicture", "read_captions"),
     "pictures.labelled": ("read_pictures", "read_pixel_labels"),

@@ -161,6 +161,7 @@ if TYPE_CHECKING:
     from chainrule.neural.config.seq2seq import Seq2SeqConfig as Seq2SeqConfig
     from chainrule.neural.config.speech import SpeechConfig as SpeechConfig
     from chainrule.ngram.config import NGramConfig as NGramConfig
+    from chainrule.ngram.exports.config import WordListConfig as WordListConfig
     from chainrule.pictures.boxes import BoxLabels as BoxLabels
     from chainrule.pictures.boxes import Detection as Detection
     from chainrule.pictures.boxes import read_boxes as read_boxes

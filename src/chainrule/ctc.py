@@ -37,10 +37,12 @@ from chainrule.speech.logits import as_log_probs, check_outputs, kind_of
 from chainrule.speech.search import Labels, Limits, Search, output_beam
 from chainrule.speech.word_models import (
     ATTRS,
+    LOG_BASE_CHANGE_FACTOR,
     UNIGRAMS,
     AbstractLanguageModel,
     FusedLanguageModel,
     HotwordScorer,
+    KenlmRows,
     KenlmState,
     MultiLanguageModel,
     MultiLanguageModelState,
@@ -91,7 +93,6 @@ DEFAULT_UNK_LOGP_OFFSET = DEFAULTS.unk_score_offset
 DEFAULT_BEAM_WIDTH, DEFAULT_HOTWORD_WEIGHT = DEFAULTS.beam, DEFAULTS.hotword_weight
 DEFAULT_PRUNE_LOGP, DEFAULT_MIN_TOKEN_LOGP = DEFAULTS.beam_prune_logp, DEFAULTS.token_min_logp
 DEFAULT_PRUNE_BEAMS, DEFAULT_SCORE_LM_BOUNDARY = False, True
-LOG_BASE_CHANGE_FACTOR = 1.0 / float(np.log10(np.e))
 _ALPHABET, _LANGUAGE_MODEL = "alphabet.json", "language_model"
 _PARTS = ("", ".alphabet", ".constants", ".decoder", ".language_model")  # of pyctcdecode
 
@@ -128,6 +129,8 @@ class LanguageModel(WeightedLanguageModel):
         elif len(self._unigram_set) < 0.1 * len(set(unigrams)):
             logger.warning("the model knows fewer than a tenth of the unigrams: do they belong together?")
         self.known = self._char_trie = Words(self._unigram_set) if self._unigram_set else NO_WORDS
+        is_ours = isinstance(kenlm_model, kenlm.Model) and (type(self).score, type(self).score_words) == _OWN_SCORES
+        self.rows = KenlmRows.of(self, kenlm_model, self.known) if is_ours else None
 
     @property
     def order(self) -> int:
@@ -220,6 +223,9 @@ class LanguageModel(WeightedLanguageModel):
         if os.path.isdir(paths["kenlm"]):
             return FusedLanguageModel(_load(paths["kenlm"]), unigrams or None, **attrs)
         return cls(kenlm.Model(paths["kenlm"]), unigrams, **attrs)
+
+
+_OWN_SCORES = LanguageModel.score, LanguageModel.score_words  # a program's subclass may have others
 
 
 def _load(path: str) -> Model:

@@ -129,7 +129,7 @@ class _Ids(dict[str, int]):
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         super().__init__()
-        self._vocabulary = vocabulary
+        self.vocabulary = vocabulary
 
     def __missing__(self, word: str) -> int:
         if not isinstance(word, str):
@@ -137,7 +137,7 @@ class _Ids(dict[str, int]):
         word.encode()  # raises UnicodeEncodeError for lone surrogates, as KenLM
         if len(self) >= _CACHED_WORDS:  # bounds the memory
             self.clear()
-        word_id = self[word] = self._vocabulary.id_of(word.partition("\0")[0])
+        word_id = self[word] = self.vocabulary.id_of(word.partition("\0")[0])
         return word_id
 
 
@@ -183,10 +183,24 @@ class Model:
 
         before: the addresses of the states. Returns the log10 P, and the states after the words, a row for each.
         """
-        ids = np.array([self._ids[word] for word in words], np.int64)
-        scores, after = np.empty(len(words)), np.zeros((len(words), STATE_SIZE), np.int64)
+        return self.score_ids(self.ids_of(words), before)
+
+    def ids_of(self, words: Iterable[str]) -> Int64[ndarray, " n"]:
+        """The numbers of words; 0 is that of unknown ones. KenLM's module has no such method."""
+        return np.array([self._ids[word] for word in words], np.int64)
+
+    def score_ids(
+        self, ids: Int64[ndarray, " n"], before: Int64[ndarray, " n"]
+    ) -> tuple[Float64[ndarray, " n"], Int64[ndarray, "n state"]]:
+        """As `score_words`, of words by their numbers."""
+        scores, after = np.empty(len(ids)), np.zeros((len(ids), STATE_SIZE), np.int64)
         score_words(self._address, ids, before, after.ctypes.data, scores)
         return scores, after
+
+    @property
+    def vocabulary_size(self) -> int:
+        """The number of words, <unk>, <s> and </s> included. KenLM's module has no such property."""
+        return len(self._ids.vocabulary)
 
     def BeginSentenceWrite(self, state: State) -> None:  # noqa: N802
         """Sets a state to the beginning of a sentence."""

@@ -353,3 +353,62 @@ def test_figures_of_the_lists_that_weights_were_tuned_on_come_with_a_warning(
     for same in (lists, tmp_path / "copy.jsonl", tmp_path / "refs"):
         assert warning in chainrule(*say, same).out
     assert warning not in chainrule(*say, tmp_path / "others.jsonl").out
+
+
+LATTICES = """u1
+0 1 so 0,1,
+1 2 it 0,1,
+1 2 eat 0,0.9,
+2 3 goes 0,1,
+3
+
+cut
+0 1 so 0,1,
+
+u2
+0 1 it 0,2,
+0 1 eat 0,1,
+1 2 goes 0,1,
+2 3 so 0,1,
+3
+
+"""
+
+
+@pytest.fixture
+def small_model(chainrule, tmp_path: Path) -> Path:
+    (tmp_path / "text.txt").write_text("so it goes\nit goes so\nso so it goes\n" * 3)
+    folder = tmp_path / "small"
+    assert chainrule("train", "ngram", tmp_path / "text.txt", "-o", folder, "--order", 3).status == 0
+    return folder
+
+
+def test_lattices_are_rescored_with_references_and_a_wrong_one_is_named(
+    chainrule, small_model: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "lat.txt").write_text(LATTICES)
+    (tmp_path / "refs").write_text("u1 so it goes\ncut so\nu2 it goes so\n")
+    say = ["rescore", tmp_path / "lat.txt", "--model", small_model, "--references", tmp_path / "refs", "--overwrite"]
+    result = chainrule(*say, "-o", tmp_path / "best.txt", "--json", "--nbest-out", tmp_path / "nbest.jsonl")
+    assert result.status == 1
+    assert "line 8: the lattice of cut has no final node" in result.err
+    assert "1 of 3 lattices could not be read; see above" in result.err
+    assert (tmp_path / "best.txt").read_text() == "u1 so it goes\nu2 it goes so\n"
+    rates = json.loads(result.out)["word_error_rate"]
+    assert (rates["before"]["value"], rates["after"]["value"]) == (pytest.approx(2 / 6), 0)
+    assert json.loads(result.out)["search"] == {"nbest": 100, "without": []}
+    again = chainrule("rescore", tmp_path / "nbest.jsonl", "--model", f"lm={small_model}")
+    assert "two scores are named" not in again.err
+    tuned = chainrule(*say, "--tune", tmp_path / "refs", "--restarts", 1, "-o", tmp_path / "best.txt")
+    assert (tuned.status, tuned.out.count("tuned on these lists")) == (1, 1)
+
+
+def test_symbols_are_for_numbered_lattices(chainrule, small_model: Path, tmp_path: Path) -> None:
+    (tmp_path / "lat.txt").write_text("u1\n0 1 2 0,1,\n1 2 1 0,1,\n2\n\n")
+    (tmp_path / "words.txt").write_text("<eps> 0\nit 1\nso 2\n")
+    say = ["rescore", tmp_path / "lat.txt", "--model", small_model]
+    assert chainrule(*say).error.endswith("name the table of their symbols with --symbols words.txt")
+    assert chainrule(*say, "--symbols", tmp_path / "words.txt").out == "u1 so it\n"
+    lists = tmp_path / "lists.jsonl"
+    lists.write_text('{"hypotheses": [{"text": "so", "score": 1}]}\n')
+    assert "are for Kaldi's lattices" in chainrule("rescore", lists, "--symbols", tmp_path / "words.txt").error

@@ -286,6 +286,8 @@ VERBS = {
         "--format",
         "--scores",
         "--costs",
+        "--nbest",
+        "--symbols",
         "--spelling",
         "--share",
     }
@@ -309,7 +311,7 @@ VERBS = {
     | {"--inflections", "--pairs"}
     | READING,
     "convert": {"SOURCE", "TARGET", "--tokenizer", "--normalise", "--compact", "--to", "--allow-pickle", "--overwrite"}
-    | {"--shards", "--bits", "--adapter"},
+    | {"--shards", "--bits", "--adapter", "--locale", "--words", "--bigrams", "--shortcuts"},
     "mix": {"MODELS", "--output", "--tune", "--weights", "--kind", "--buckets", "--cache", "--cache-order", "--static"}
     | {"--adaptive", "--exchange", "--tokenizer", "--markers", "--overwrite", "--json"}
     | READING,

@@ -6,13 +6,18 @@ A caller hands a large value over for good as `Owned`, so that the function that
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import re
 import sys
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Generic, TypeVar, Union, overload
+from typing import TYPE_CHECKING, Generic, TypeVar, Union, overload
 
 from chainrule.errors import EstimationError, SettingError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 MEMORY_HINT = "if more is available than the system reports, say so: CHAINRULE_MEMORY=64G"
 _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
@@ -101,6 +106,18 @@ def release_freed_memory() -> None:
 
 
 T = TypeVar("T")
+
+
+@contextmanager
+def collection_paused() -> Iterator[None]:
+    """Python's garbage collector, off: where a million objects are made that stay, it takes a third of the time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 class Owned(Generic[T]):

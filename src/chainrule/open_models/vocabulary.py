@@ -7,7 +7,6 @@ normaliser. A marker that theirs lack gets a row of zeros, and no probability.
 
 from __future__ import annotations
 
-import json
 import re
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -159,7 +158,7 @@ def _masked_numbering(checkpoint: Checkpoint, splitter: Subword, rows: int) -> T
     Raises ModelFormatError.
     """
     numbers: dict[str, int] = {}
-    processor = json.loads(splitter.definition).get("post_processor")
+    processor = splitter.post_processor
     around = {"cls": _put_before(processor), "sep": _put_after(processor)}
     needed = [name for name in _MASKED_MARKERS if name == "mask" or around["cls"] is None or around[name] is not None]
     for name in needed:
@@ -212,7 +211,7 @@ def ends_of(checkpoint: Checkpoint, ids: Mapping[str, int]) -> tuple[list[int], 
 
 def _begin(checkpoint: Checkpoint, splitter: Subword) -> int | None:
     """The id that a text begins with: what the tokenizer puts before it, else the bos of the configuration."""
-    before = _put_before(json.loads(splitter.definition).get("post_processor"))
+    before = _put_before(splitter.post_processor)
     if before in splitter.numbers:
         return splitter.numbers[before]
     token = _content(checkpoint.tokenizer_config.get("bos_token"))

@@ -62,6 +62,27 @@ class WordModel(Protocol):
         """
 
 
+class RowModel(Protocol):
+    """An n-gram model, as the attribute `rows` of a WordModel, that needs no texts: words have ids, states addresses.
+
+    word_ids: of the nodes of `known`, and one more for words that are not known; 0 for words without probability of
+    their own. weights: alpha, the nats of a log10, beta, and what is added to the log10 P of an unknown word.
+    """
+
+    word_ids: Int64[ndarray, " nodes+1"]
+
+    @property
+    def weights(self) -> tuple[float, float, float, float]: ...
+
+    def score_ids(
+        self, ids: Int64[ndarray, " n"], before: Int64[ndarray, " n"]
+    ) -> tuple[Float64[ndarray, " n"], Int64[ndarray, "n state"]]:
+        """log10 P of words after states at these addresses, and the states after them."""
+
+    def address_of(self, state: Any) -> int: ...
+    def state_at(self, address: int, owner: Any) -> Any: ...
+
+
 class PartialScorer(Protocol):
     """A language model that scores the beginnings of words by itself, which is slow."""
 
@@ -156,8 +177,12 @@ class Search:
         self._words[0, kernels.KNOWN] = 0 if self._known.size > 1 else -1
         self._words[0, kernels.HOT] = 0 if hotwords.words.size > 1 else -1
         self._texts[0, kernels.STATUS] = kernels.SCORED
-        self._raw: dict[int, float] = {0: 0.0}  # the score of a text without its hotwords
+        self._raw = np.zeros(_ROOM)  # the score of each text without its hotwords
         self._states: dict[int, Any] = {}
+        readable = not any("<" in name for name in labels.names)  # no word can be spelled that looks like a marker
+        self._rows: RowModel | None = getattr(model, "rows", None) if readable else None
+        self._addresses = np.zeros(_ROOM, np.int64)  # of the states of texts, where the model has rows
+        self._owners: list[Any] = []  # what holds the states
         self._spelled: dict[int, str] = {0: ""}
         self._scored_words = 1
         order = 0 if model is None else model.order
@@ -209,6 +234,8 @@ class Search:
         elif node not in self._states:
             _, raw, state = cache.get((text, False), (0.0, 0.0, None))
             self._states[node] = self._model.get_start_state() if state is None else state
+            if self._rows is not None:
+                self._addresses[node] = self._rows.address_of(self._states[node])
             self._raw[node] = raw
             self._text_scores[node] = raw + self._hotwords.weight * int(self._texts[node, kernels.HOTWORDS])
         self._texts[node, kernels.STATUS] = kernels.SCORED
@@ -241,8 +268,9 @@ class Search:
         """Makes room for so many more texts, words and spans."""
         texts, words, spans = self._counts[[kernels.TEXTS, kernels.WORDS, kernels.SPANS]].tolist()
         if texts + more > len(self._texts):
-            self._texts, self._text_scores = (
-                _longer_array(own, texts + more) for own in (self._texts, self._text_scores)
+            own_arrays = self._texts, self._text_scores, self._raw, self._addresses
+            self._texts, self._text_scores, self._raw, self._addresses = (
+                _longer_array(own, texts + more) for own in own_arrays
             )
             self._text_slots = np.full(table_size(len(self._texts)), -1, np.int32)
             kernels.rehash(self._texts, texts, self._text_slots)
@@ -288,19 +316,36 @@ class Search:
                 self._score_beginnings()
 
     def _score_texts(self, nodes: Int64[ndarray, " texts"]) -> None:
-        rows = self._texts[nodes].tolist()
-        scores = [self._hotwords.weight * row[kernels.HOTWORDS] for row in rows]
+        if self._rows is not None:
+            self._score_rows(self._rows, nodes)
+            return
+        rows = self._texts[nodes]
+        scores = self._hotwords.weight * rows[:, kernels.HOTWORDS]
         if self._model is not None:
-            words = self._spell([row[kernels.LAST_WORD] for row in rows])
-            raw, states = self._raw, self._states
-            before = [states[row[kernels.PARENT]] for row in rows]
+            parents = rows[:, kernels.PARENT]
+            before = [self._states[parent] for parent in parents.tolist()]
+            words = self._spell(rows[:, kernels.LAST_WORD].tolist())
             own, after = self._model.score_words(before, words, is_last=False)
-            for i, (node, row, score, state) in enumerate(zip(nodes.tolist(), rows, own, after, strict=True)):
-                raw[node] = total = raw[row[kernels.PARENT]] + score
-                states[node] = state
-                scores[i] = total + scores[i]
+            self._states.update(zip(nodes.tolist(), after, strict=True))
+            self._raw[nodes] = self._raw[parents] + own
+            scores += self._raw[nodes]
         self._text_scores[nodes] = scores
         self._texts[nodes, kernels.STATUS] = kernels.SCORED
+
+    def _score_rows(self, model: RowModel, nodes: Int64[ndarray, " texts"]) -> None:
+        ids, before = np.empty(len(nodes), np.int64), np.empty(len(nodes), np.int64)
+        kernels.ask(nodes, self._texts, self._words, model.word_ids, self._addresses, ids, before)
+        log10_probs, after = model.score_ids(ids, before)
+        self._owners.append(after)
+        place = after.ctypes.data, after.strides[0]
+        results = self._texts, self._raw, self._addresses, self._text_scores
+        kernels.enter(nodes, ids, log10_probs, *place, *model.weights, float(self._hotwords.weight), *results)
+
+    def _state(self, node: int) -> Any:
+        """The language model's state after a text; None if it has none."""
+        if node not in self._states and self._rows is not None and self._addresses[node]:
+            self._states[node] = self._rows.state_at(int(self._addresses[node]), self._owners)
+        return self._states.get(node)
 
     def _score_beginnings(self) -> None:
         """Scores new beginnings of words by the model itself; those of hotwords have their scores."""
@@ -366,7 +411,7 @@ class Search:
         beams, texts = self.beams(), self._beams[: self._counts[kernels.BEAMS], kernels.TEXT].tolist()
         nodes = {beam.text: node for beam, node in zip(beams, texts, strict=True)}
         for text, node in nodes.items():
-            cache[text, False] = float(self._text_scores[node]), self._raw.get(node, 0.0), self._states.get(node)
+            cache[text, False] = float(self._text_scores[node]), float(self._raw[node]), self._state(node)
         if force_next_word or is_end:
             beams = merge_beams(_ended(beam) for beam in beams)
             self._score_last(beams, nodes, cache, is_end=is_end)
@@ -386,10 +431,10 @@ class Search:
             )
             return
         words = [beam.next_word if beam.next_word or self._limits.copies else None for beam in fresh]
-        before = [self._states[nodes[beam.text]] for beam in fresh]
+        before = [self._state(nodes[beam.text]) for beam in fresh]
         scores, states = self._model.score_words(before, words, is_last=is_end)
         for beam, bonus, score, state in zip(fresh, bonuses, scores, states, strict=True):
-            raw = self._raw[nodes[beam.text]] + score
+            raw = float(self._raw[nodes[beam.text]]) + score
             cache[beam.whole_text, is_end] = raw + bonus, raw, state
 
     def _scored(self, beam: Beam, cache: Cache, *, is_end: bool) -> LMBeam:

@@ -60,6 +60,49 @@ def spell(words: Array, wanted: Array, codes: Array, offsets: Array) -> None:
 
 
 @kernel
+def ask(nodes: Array, texts: Array, words: Array, word_ids: Array, addresses: Array, ids: Array, before: Array) -> None:
+    """Writes the ids of the last words of texts, and the addresses of the states before them.
+
+    word_ids: of the nodes of known words, and last that of words that are not known.
+    """
+    for i in range(nodes.size):
+        text = nodes[i]
+        known = words[texts[text, LAST_WORD], KNOWN]
+        ids[i] = word_ids[known if known >= 0 else word_ids.size - 1]
+        before[i] = addresses[texts[text, PARENT]]
+
+
+@kernel
+def enter(
+    nodes: Array,
+    ids: Array,
+    log10_probs: Array,
+    after: int,
+    size: int,
+    alpha: float,
+    to_nats: float,
+    beta: float,
+    unknown_offset: float,
+    hot_weight: float,
+    texts: Array,
+    raw: Array,
+    addresses: Array,
+    text_scores: Array,
+) -> None:
+    """Enters the scores of texts that end in words of these log-probabilities, and the addresses of their states.
+
+    after, size: where the first of their states is, and the bytes of each. An id of 0 is that of an unknown word.
+    """
+    for i in range(nodes.size):
+        text = nodes[i]
+        log10_prob = log10_probs[i] + (unknown_offset if ids[i] == 0 else 0.0)
+        raw[text] = raw[texts[text, PARENT]] + (alpha * log10_prob * to_nats + beta)
+        addresses[text] = after + i * size
+        text_scores[text] = raw[text] + hot_weight * texts[text, HOTWORDS]
+        texts[text, STATUS] = SCORED
+
+
+@kernel
 def longer_word(
     node: int,
     code: int,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import re
 from abc import ABC, abstractmethod
@@ -14,6 +15,7 @@ from chainrule.errors import SettingError
 from chainrule.speech.config import AVERAGE_WORD, DEFAULTS
 from chainrule.speech.language_model import AbstractLMState, ShallowFusion
 from chainrule.speech.words import Hotwords, Words
+from chainrule.text.tokenization.vocabulary import MARKER_TOKENS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from chainrule.text.tokenization.tokenizer import Tokenizer
 
 ATTRS, UNIGRAMS = "attrs.json", "unigrams.txt"
+LOG_BASE_CHANGE_FACTOR = 1.0 / float(np.log10(np.e))
 
 
 class OpenModel(Protocol):
@@ -42,6 +45,42 @@ class KenlmState(AbstractLMState):
     def __init__(self, state: Any, address: int = 0, owner: Any = None) -> None:
         """address: where the state is, in memory that the owner keeps; the state is then made of it by need."""
         self.state, self.address, self.owner = state, address, owner
+
+
+class KenlmRows:
+    """An n-gram model of ours as the search asks for it without texts: words are nodes of the known ones, states rows.
+
+    Only where all words of the model are known, so that every other word is unknown to it as well.
+    """
+
+    def __init__(self, owner: WeightedLanguageModel, model: Any, known: Words) -> None:
+        """owner: has the weights. model: a `Model` of `chainrule.kenlm`."""
+        self._owner = owner
+        self.score_ids = model.score_ids
+        ids = np.concatenate([[0], model.ids_of(known.words)])  # 0: an unknown word
+        self.word_ids = np.concatenate([ids[known.ends], [0]])
+
+    @property
+    def weights(self) -> tuple[float, float, float, float]:
+        """alpha, the nats of a log10, beta, and what is added to the log10 of an unknown word."""
+        owner = self._owner
+        return float(owner.alpha), LOG_BASE_CHANGE_FACTOR, float(owner.beta), float(owner.unk_score_offset)
+
+    @classmethod
+    def of(cls, owner: WeightedLanguageModel, model: Any, known: Words) -> KenlmRows | None:
+        """None if the model has words that are not among the known ones."""
+        others = sum(marker not in known.words for marker in MARKER_TOKENS) if known.size > 1 else 0
+        return cls(owner, model, known) if model.vocabulary_size == len(known.words) + others else None
+
+    @staticmethod
+    def address_of(state: Any) -> int:
+        """Where a state is."""
+        return state.address or ctypes.addressof(state.state if isinstance(state, KenlmState) else state)
+
+    @staticmethod
+    def state_at(address: int, owner: Any) -> KenlmState:
+        """The state at an address, which is valid as long as its owner lives."""
+        return KenlmState(None, address, owner)
 
 
 class MultiLanguageModelState(AbstractLMState):

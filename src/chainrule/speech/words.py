@@ -23,14 +23,14 @@ class Words:
     """A set of words as a trie, for the search."""
 
     def __init__(self, words: Iterable[str]) -> None:
-        distinct = [word for word in dict.fromkeys(words) if word]
-        sizes = np.fromiter(map(len, distinct), np.int64, len(distinct))
+        self.words = [word for word in dict.fromkeys(words) if word]
+        sizes = np.fromiter(map(len, self.words), np.int64, len(self.words))
         self.offsets = np.concatenate([[0], np.cumsum(sizes)])
-        self.codes = code_points("".join(distinct))
+        self.codes = code_points("".join(self.words))
         room = int(self.codes.size) + 1
         self.slots = np.full(table_size(room), -1, np.int32)
         self.trie = np.zeros((room, 2), np.int32)
-        self.shortest, self.ends = np.zeros(room, np.int32), np.zeros(room, np.uint8)
+        self.shortest, self.ends = np.zeros(room, np.int32), np.zeros(room, np.int32)
         self.size = add_words(self.codes, self.offsets, self.trie, self.slots, self.shortest, self.ends)
 
     def has_node(self, prefix: str) -> bool:

@@ -27,7 +27,7 @@ def add_words(codes: Array, offsets: Array, trie: Array, slots: Array, shortest:
     """Makes a trie of words, all of which are new: trie[n] = parent and code point. Returns the number of nodes.
 
     codes[offsets[i]:offsets[i + 1]]: word i. shortest[n]: the length of the shortest word that begins as node n does.
-    ends[n]: whether n is a word.
+    ends[n]: one more than the number of the word that ends in n, 0 if none does.
     """
     count = 1
     for word in range(offsets.size - 1):
@@ -43,7 +43,7 @@ def add_words(codes: Array, offsets: Array, trie: Array, slots: Array, shortest:
                 count += 1
             node = slots[slot]
             shortest[node] = min(shortest[node], length)
-        ends[node] = 1
+        ends[node] = word + 1
     return count
 
 

@@ -1,4 +1,4 @@
-"""Converts models between formats: folders, fast or compact; ARPA; Hugging Face."""
+"""Converts models between formats: folders, fast or compact; ARPA, automata and word lists; Hugging Face."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from chainrule.api.models.adapter_files import save_gguf_adapter, save_peft
 from chainrule.api.models.load_model import build_model, load, load_adapter
 from chainrule.api.models.model import save_hugging_face
 from chainrule.api.models.model_info import info_of_pairs
+from chainrule.api.models.ngram_files import NGRAM_FILE_SUFFIXES, save_ngram_file
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel, is_seq2seq, load_pairs
 from chainrule.api.vectors.word_vectors import WordVectors, check_vectors_target, load_vectors
 from chainrule.base.arguments import as_path
 from chainrule.errors import SettingError
-from chainrule.ngram.arpa.lines import ARPA_SUFFIXES
+from chainrule.ngram.exports.config import WORD_LIST_SUFFIXES, WordListConfig
 from chainrule.open_models.adapters import CONFIG as PEFT_CONFIG
 from chainrule.report.model_card import model_card
 from chainrule.storage.hugging_face import check_target, write_folder
@@ -41,20 +42,21 @@ def convert(
     shards: int | None = None,
     to: Form | None = None,
     adapter: str | os.PathLike[str] | None = None,
+    word_list: WordListConfig | None = None,
     allow_pickle: bool = False,
     overwrite: bool = False,
     progress: ProgressOption = None,
 ) -> Model | Seq2SeqModel:
     """Writes a model in another format, and returns it.
 
-    source: whatever `load` opens; a seq2seq model becomes a folder. target: a new folder, or a file whose name ends in
-    .arpa, .arpa.gz, .zst, .xz or .bz2. tokenizer: as for `load`. compact: whether to quantise, as `Model.compact` does;
-    without it, a compact model becomes a fast one, and its probabilities stay quantised. bits: with compact, as for
-    `Model.compact`. shards: cuts a plain n-gram
-    model into about as many files, by the first words of its n-grams; several processes may serve them. to:
+    source: whatever `load` opens; a seq2seq model becomes a folder. target: a new folder, or a file, see `Model.save`.
+    tokenizer: as for `load`. compact: whether to quantise, as `Model.compact` does; without it, a compact model becomes
+    a fast one, and its probabilities stay quantised. bits: with compact, as for `Model.compact`. shards: cuts a plain
+    n-gram model into about as many files, by the first words of its n-grams; several processes may serve them. to:
     hugging-face writes a network as a folder that transformers opens; peft the adapter of an adapted model alone, as
     peft's folder; gguf-adapter the same as a file for llama.cpp. adapter: a folder, ours or peft's, or such a file,
-    whose adapter is put on `source`. All other forms have adapters merged. allow_pickle: as for `load`.
+    whose adapter is put on `source`. All other forms have adapters merged. word_list: what goes into a .combined file.
+    allow_pickle: as for `load`.
     Raises ModelFormatError, OutputError, SettingError.
 
     good:  chainrule.convert("lm/", "lm.arpa.gz")
@@ -65,7 +67,10 @@ def convert(
         raise SettingError(f"to is {to!r}; expected {' or '.join(get_args(Form))}, or nothing")
     as_path(source, "source")
     as_path(target, "target")
-    if shards is not None and (compact or to is not None or str(target).endswith(ARPA_SUFFIXES)):
+    is_file = str(target).endswith(NGRAM_FILE_SUFFIXES)
+    if word_list is not None and not str(target).endswith(WORD_LIST_SUFFIXES):
+        raise SettingError(f"{target}: word_list is for a file whose name ends in .combined; leave it out")
+    if shards is not None and (compact or to is not None or is_file):
         raise SettingError("shards are for a folder of ours that is not compact; leave out shards, or the others")
     if bits is not None and not compact:
         raise SettingError("bits are those of a compact model; set compact, or leave bits out")
@@ -93,7 +98,7 @@ def convert(
         save_hugging_face(model.parts, Path(target), overwrite=overwrite, progress=progress)
         return model
     if is_seq2seq(Path(source)):
-        if tokenizer is not None or compact or str(target).endswith(ARPA_SUFFIXES):
+        if tokenizer is not None or compact or is_file:
             raise SettingError(
                 f"{source}: is a model of one text given another; it becomes a folder, and takes neither tokenizer nor "
                 "compact"
@@ -105,6 +110,9 @@ def convert(
     model = in_layout(model, compact=compact, bits=bits, progress=progress)
     if shards is not None:
         model = in_shards(model, shards, progress)
+    if is_file:
+        save_ngram_file(model.parts, Path(target), overwrite=overwrite, progress=progress, word_list=word_list)
+        return model
     model.save(target, overwrite=overwrite, progress=progress)
     return model
 

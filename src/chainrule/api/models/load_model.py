@@ -15,6 +15,7 @@ from chainrule.api.models.classifier_model import ClassifierModel
 from chainrule.api.models.embedding_model import EmbeddingModel
 from chainrule.api.models.language_models import CausalModel, CausalNetwork, MaskedModel
 from chainrule.api.tokenizers import saved_tokenizer, tokenizer_from
+from chainrule.base.memory import collection_paused
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import ModelFormatError, SettingError, opening_folder
 from chainrule.families.table import FAMILIES
@@ -72,6 +73,7 @@ def kind_of(family: str) -> type[Model]:
             return ClassifierModel
 
 
+@collection_paused()
 def load(
     path: str | os.PathLike[str],
     *,

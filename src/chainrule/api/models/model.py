@@ -2,7 +2,7 @@
 
 What a model can do depends on its kind, which has a module of its own: a CausalModel continues texts, a MaskedModel
 fills gaps, a ClassifierModel labels, an EmbeddingModel gives vectors. Models are saved as folders, which
-`load_model.py` opens, as checkpoints of Hugging Face, or as ARPA files.
+`load_model.py` opens, as checkpoints of Hugging Face, or as the files in `ngram_files.py`.
 
     model = chainrule.train("corpus.txt", chainrule.NGramConfig(order=5))
     model.score(["a sentence", "another one"])
@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 
 from chainrule.api.models.adapter_files import save_adapter
 from chainrule.api.models.model_info import ModelParts, info_of_model, size_of
+from chainrule.api.models.ngram_files import NGRAM_FILE_SUFFIXES, save_ngram_file
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.tokenizers import tokenizer_entry
 from chainrule.base.arguments import as_path
-from chainrule.errors import OutputError, SettingError, WrongModelError
+from chainrule.errors import SettingError, WrongModelError
 from chainrule.families.table import FAMILIES
-from chainrule.ngram.arpa.lines import ARPA_SUFFIXES
 from chainrule.report.model_card import model_card
 from chainrule.storage.hugging_face import write_folder
 from chainrule.storage.model_folder import CARD, SPELLER_ARRAYS, TOKENIZER, VOCABULARY_ARRAYS, save_model
@@ -81,24 +81,6 @@ def save_hugging_face(parts: ModelParts, path: Path, *, overwrite: bool, progres
     exported = export_model(parts.engine.network.config, arrays, parts.tokenizer, parts.record)
     files = {**exported.files, CARD: model_card(info_of_model(parts).rows()).encode("utf-8", "replace")}
     write_folder(path, files, exported.tensors, overwrite=overwrite, progress=progress)
-
-
-def save_arpa(parts: ModelParts, path: Path, *, overwrite: bool, progress: Progress) -> None:
-    """Saves an ARPA file. Raises OutputError; SettingError if the model has no ARPA form."""
-    from chainrule.ngram.arpa.write import write_arpa
-    from chainrule.ngram.layouts import plain_table_model
-    from chainrule.ngram.models.sharded_model import ShardedModel
-
-    if FAMILIES[parts.family].layout(parts.engine) is None:
-        raise SettingError(
-            f"a model of family {parts.family!r} cannot be written as ARPA, which holds n-grams; save a model folder"
-        )
-    if path.exists() and not overwrite:
-        raise OutputError(f"{path}: exists already; use overwrite=True to replace it, or choose another name")
-    otherwise = "cannot be written as ARPA: other programs would take it for a distribution that begins with one"
-    engine = parts.engine
-    tables = engine.shards if isinstance(engine, ShardedModel) else [plain_table_model(engine, otherwise).table]
-    write_arpa(path, tables, parts.tokenizer.vocabulary, progress)
 
 
 _DOES: dict[Task, str] = {
@@ -267,13 +249,15 @@ class Model:
 
     @shows_progress
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False, progress: ProgressOption = None) -> None:
-        """Writes a model folder, or an ARPA file if the path ends in .arpa, .arpa.gz, .zst, .xz or .bz2.
+        """Writes a model folder, or a file where the path ends in .arpa, in .fst.txt (an automaton of OpenFst, with its
+        symbols beside it) or in .combined (a word list of Android keyboards), or in one of these and .gz, .zst, .xz or
+        .bz2.
 
-        Raises OutputError; SettingError if the model has no ARPA form.
+        Raises OutputError; SettingError if the model has no such form.
         """
         progress = callback(progress)
         path = as_path(path)
-        save = save_arpa if path.name.endswith(ARPA_SUFFIXES) else save_folder
+        save = save_ngram_file if path.name.endswith(NGRAM_FILE_SUFFIXES) else save_folder
         save(self.parts, path, overwrite=overwrite, progress=progress)
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from chainrule.applications.correction.word_index import WordIndex
     from chainrule.applications.noisy_channel.character_channel import Channel
     from chainrule.applications.noisy_channel.word_channel import WordChannel
+    from chainrule.errors import ChainruleError
     from chainrule.text.corpus.corpus import Paths, Source
 
     AnyPath = str | PathLike[str]
@@ -280,14 +281,16 @@ class SurprisalOptions(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class RescoreOptions(TuningConfig):
-    """How n-best lists are rescored.
+    """How n-best lists and lattices are rescored.
 
     weights: by name; by default 1, and 0 for words and for priors that a model replaces. tune: lists with references,
     or a file of references for these, on which the weights are tuned for the objective. references: a file with a line
     for each list, perhaps after the list's id. sources: a file of the same form, for seq2seq models, which score a
-    hypothesis given its source. scores, costs: the files beside a text of Kaldi's, by name. spelling: whether an
-    unknown word also costs its spelling. share: whether common prefixes of hypotheses are read once. bleu: whether to
-    measure BLEU, where sacrebleu is installed.
+    hypothesis given its source. scores, costs: the files beside a text of Kaldi's, by name. nbest: how many texts of a
+    lattice become its list. symbols: a file of the words of Kaldi's lattices, if these have numbers. on_error: a
+    callback that gets what is wrong with a lattice, which is then left out; without it, the error is raised. spelling:
+    whether an unknown word also costs its spelling. share: whether common prefixes of hypotheses are read once. bleu:
+    whether to measure BLEU, where sacrebleu is installed.
     """
 
     weights: Mapping[str, float] | None = option(
@@ -316,6 +319,11 @@ class RescoreOptions(TuningConfig):
         None, "for a Kaldi text: files of scores, acoustic=FILE; higher is better", reads=tuple[str, ...]
     )
     costs: Mapping[str, str] | None = option(None, "the same for costs; lower is better", reads=tuple[str, ...])
+    nbest: int = option(100, "for lattices: how many texts to take from each, the best ones", least=1)
+    symbols: str | None = option(
+        None, "for Kaldi's lattices with numbers in place of words: the table of their symbols, such as words.txt"
+    )
+    on_error: Callable[[ChainruleError], object] | None = option(None, "a callback for errors", flag=None)
     spelling: bool = option(True, "include the spelling of unknown words in their cost")
     share: bool | None = option(
         None, "read a common prefix of hypotheses only once; by default for all but n-gram models"

@@ -1,6 +1,7 @@
-"""Rescores n-best lists: chooses each list's best hypothesis by its own scores and those of other models.
+"""Rescores n-best lists and lattices: chooses the best hypothesis of each by its own scores and those of other models.
 
-Other models are language models, or seq2seq models given the sources of the lists.
+Other models are language models, or seq2seq models given the sources of the lists. Of a lattice, the best texts become
+a list.
 """
 
 from __future__ import annotations
@@ -18,12 +19,16 @@ from chainrule.api.progress_line import showing
 from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel
 from chainrule.api.texts.config import RescoreOptions
 from chainrule.applications.rescoring.features import IMPOSSIBLE, SpelledScorer
+from chainrule.applications.rescoring.lattice_search import LatticeSearch
 from chainrule.applications.rescoring.nbest_files import (
     KEYED,
+    LATTICES,
     ReferenceFile,
     format_of,
     holds_json,
+    read_lattices,
     read_lists,
+    with_equal_names,
     with_own_references,
     with_references,
     with_sources,
@@ -42,15 +47,17 @@ from chainrule.evaluation.texts.error_rates import CharacterErrors, WordErrors
 from chainrule.text.parallel import Pairs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from jaxtyping import Float64
     from numpy import ndarray
 
     from chainrule.applications.rescoring.config import ListFormat
     from chainrule.applications.rescoring.features import HypothesisScorer
+    from chainrule.applications.rescoring.lattices import Unreadable
     from chainrule.applications.rescoring.nbest import NBestList
     from chainrule.applications.rescoring.rescoring import Scored
+    from chainrule.errors import ChainruleError
     from chainrule.evaluation.resampling import Estimate
     from chainrule.evaluation.texts.error_rates import CorpusMeasure
 
@@ -113,11 +120,12 @@ def rescore(
     models: Model | Seq2SeqModel | Mapping[str, Model | Seq2SeqModel],
     options: RescoreOptions,
 ) -> Rescored:
-    """Chooses the hypothesis of each n-best list with the best weighted sum of scores.
+    """Chooses the hypothesis of each n-best list, or lattice, with the best weighted sum of scores.
 
-    lists: a file of JSON lines, or of Moses', Kaldi's or SRILM's; a folder of ESPnet's or SRILM's. models: by name,
-    for weights and results; a single one is called lm. The sum is of the list's own scores, log P under each model
-    in nats, and the number of words. The options are those of `RescoreOptions`. Raises TextError, SettingError.
+    lists: a file of JSON lines, or of Moses', Kaldi's or SRILM's; a folder of ESPnet's or SRILM's; lattices: Kaldi's as
+    text, HTK's in SLF or a folder of them. models: by name, for weights and results; a single one is called lm. The sum
+    is of the list's own scores, log P under each model in nats, and the number of words; of a lattice, the best path is
+    exact if all models are n-gram models. The options are those of `RescoreOptions`. Raises TextError, SettingError.
 
     good:  chainrule.rescore("nbest.jsonl", chainrule.load("lm/"), tune="dev.jsonl").best
     """
@@ -152,29 +160,59 @@ def scorer_of(model: Model, *, spelling: bool = True, share: bool | None = None)
 
 @dataclass(frozen=True)
 class ListSource:
-    """A file or folder of lists, and the files of their references and sources, if there are any."""
+    """A file or folder of lists or lattices, and the files of their references and sources, if there are any."""
 
     name: str
     format: ListFormat
     files: ScoreFiles
     references: str | None = None
     sources: str | None = None
+    symbols: str | None = None
+
+    @property
+    def has_lattices(self) -> bool:
+        return self.format in LATTICES
 
     @classmethod
     def of(cls, name: str, options: RescoreOptions) -> ListSource:
         """Raises TextError, SettingError."""
         files = ScoreFiles(options.scores or {}, options.costs or {})
-        return cls(name, options.format or format_of(name, files), files, options.references, options.sources)
+        kind = options.format or format_of(name, files)
+        return cls(name, kind, files, options.references, options.sources, options.symbols)
 
-    def lists(self, progress: Progress = silent) -> Iterator[NBestList]:
-        """Raises TextError."""
-        lists = read_lists(self.name, self.format, self.files, progress)
+    def lists(
+        self,
+        search: LatticeSearch,
+        progress: Progress = silent,
+        on_error: Callable[[ChainruleError], object] | None = None,
+    ) -> Iterator[NBestList]:
+        """search: makes the lists of lattices. on_error: gets what is wrong with a lattice; by default it is raised.
+
+        Raises TextError.
+        """
         always_keyed = self.format in KEYED
+        sources = references = None
         if self.sources is not None:
-            lists = with_sources(lists, ReferenceFile(self.sources, always_keyed=always_keyed, what="source"))
-        if self.references is None:
-            return with_own_references(lists)
-        return with_references(lists, ReferenceFile(self.references, always_keyed=always_keyed))
+            sources = ReferenceFile(self.sources, always_keyed=always_keyed, what="source")
+        if self.references is not None:
+            references = ReferenceFile(self.references, always_keyed=always_keyed)
+
+        def leave_out(lattice: Unreadable) -> None:
+            if on_error is None:
+                raise lattice.error
+            on_error(lattice.error)
+            for file in (sources, references):
+                if file is not None:
+                    file.skip(lattice.id)
+
+        if self.has_lattices or self.symbols is not None:
+            lattices = read_lattices(self.name, self.format, self.symbols, progress)
+            lists = with_equal_names(self.name, search.lists(lattices, leave_out))
+        else:
+            lists = read_lists(self.name, self.format, self.files, progress)
+        if sources is not None:
+            lists = with_sources(lists, sources)
+        return with_own_references(lists) if references is None else with_references(lists, references)
 
 
 class Rescoring:
@@ -195,7 +233,10 @@ class Rescoring:
         if options.tune is not None:
             self._is_tuned_on_itself = not holds_json(options.tune) or _hold_the_same(options.tune, source.name)
             source, weights, data = _tuned(source, options.tune, options, models, given, progress)
-        lists = source.lists(progress)
+        search = LatticeSearch(models, weights, options.nbest)
+        self.left_out = search.left_out if source.has_lattices else []  # models that the search does not know
+        self._nbest = options.nbest
+        lists = source.lists(search, progress, options.on_error)
         blocks = iter(score_lists(lists, models) if data is None else data.replayed(lists))
         first = next(blocks)
         names, replaced = first.features.names, first.features.replaced
@@ -251,6 +292,8 @@ class Rescoring:
             "weights": dict(self.weights.values),
             "impossible": self.impossible,
         }
+        if self.source.has_lattices:
+            figures["search"] = {"nbest": self._nbest, "without": self.left_out}
         if self.weights.record:
             figures["tuned"] = dict(self.weights.record)
         return figures | (_measured(self.judge) if self.judge is not None else {})
@@ -271,6 +314,11 @@ class Rescoring:
         return [
             f"{self.lists:,} lists of {self.hypotheses:,} hypotheses; {self.changed:,} choices changed, {share:.2%}",
             f"weights  {weights}",
+            *(
+                f"{name} is no n-gram model: it chooses among the texts of each lattice that are best without it, "
+                f"up to {self._nbest:,}"
+                for name in self.left_out
+            ),
             *(
                 f"{name} gives {count:,} hypotheses no probability: each counts as {IMPOSSIBLE:,.0f} nats, and is "
                 "written as null or -inf"
@@ -311,7 +359,9 @@ def _tuned(
     else:
         source = replace(source, references=source.references or tune)
         tuned_on = replace(source, references=tune)
-    blocks = (_with_references(block, tuned_on.name) for block in score_lists(tuned_on.lists(progress), scorers))
+    search = LatticeSearch(scorers, given, options.nbest)
+    lists = tuned_on.lists(search, progress, None if options.on_error is None else lambda error: None)
+    blocks = (_with_references(block, tuned_on.name) for block in score_lists(lists, scorers))
     data = TuningData.of(blocks, options.objective)
     start = given.with_defaults(data.features.names, data.features.replaced).vector(data.features.names)
     after = data.tuned(options.objective, start, options, progress)
@@ -324,7 +374,8 @@ def _tuned(
         data.measure.name: {"start": finite(data.value(start)), "tuned": finite(data.value(after))},
     }
     weights = Weights(dict(zip(data.features.names, after.tolist(), strict=True)), record)
-    return source, weights, data if tuned_on.name == source.name else None
+    are_same = tuned_on.name == source.name and not source.has_lattices  # whose texts depend on the weights
+    return source, weights, data if are_same else None
 
 
 _TUNED_ON_ITSELF = "the weights were tuned on these lists, so the figures are too good; measure on other lists"

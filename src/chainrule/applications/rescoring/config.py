@@ -10,7 +10,8 @@ from typing import Literal
 
 from chainrule.base.options import Options, option
 
-ListFormat = Literal["json", "moses", "kaldi", "espnet", "srilm"]
+LatticeFormat = Literal["kaldi-lattice", "slf"]
+ListFormat = Literal["json", "moses", "kaldi", "espnet", "srilm", "kaldi-lattice", "slf"]
 Objective = Literal["wer", "cer", "bleu", "likelihood"]
 
 

@@ -18,13 +18,14 @@ from chainrule.text.tokenization.tokenizer import documents_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from jaxtyping import Bool, Float64, Int64
+    from jaxtyping import Bool, Float64, Int32, Int64
     from numpy import ndarray
 
     from chainrule.applications.rescoring.nbest import NBestList
     from chainrule.evaluation.token_scores import Speller
     from chainrule.protocol import LanguageModel, Scorer
     from chainrule.text.tokenization.tokenizer import Tokenizer
+    from chainrule.text.tokenization.vocabulary import Encoded
 
 WORDS = "words"  # the name of the feature that counts words
 IMPOSSIBLE = -1e6  # nats, for probability 0: worse than any other hypothesis, but finite
@@ -62,22 +63,35 @@ class SpelledScorer:
 
     def log_probs(self, texts: Sequence[str], sources: Sequence[str | None] = ()) -> Float64[ndarray, " texts"]:
         """As `TextScorer.log_probs`, whatever the sources."""
-        encoded = self.tokenizer.encode_texts(texts)
+        encoded, costs = self._spelled(texts)
         sequences = documents_of(encoded.ids)
         if self.shares:
             log_probs = shared_log_probs(cast("LanguageModel[Any]", self.model), sequences)
         else:  # not as a stream, in which earlier texts are context
             log_probs = np.array([row.sum(dtype=np.float64) for row in self.model.score(sequences)])
         if self.speller is not None:
+            ends = encoded.ids == END
+            owners = np.cumsum(ends) - ends  # a token's text: the number of those that ended before
+            log_probs += np.bincount(owners, costs, len(texts))
+        return log_probs
+
+    def encode(self, texts: Sequence[str]) -> tuple[list[Int32[ndarray, " T"]], list[Float64[ndarray, " T"]]]:
+        """The tokens of each text, and what the spelling of each adds to its log-probability: 0 for known ones."""
+        encoded, costs = self._spelled(texts)
+        parts = np.split(costs, np.flatnonzero(encoded.ids == END) + 1)[:-1]
+        return documents_of(encoded.ids), [part[:-1] for part in parts]
+
+    def _spelled(self, texts: Sequence[str]) -> tuple[Encoded, Float64[ndarray, " T"]]:
+        encoded = self.tokenizer.encode_texts(texts)
+        costs = np.zeros(encoded.ids.size)
+        if self.speller is not None:
             positions = np.flatnonzero(encoded.ids == UNKNOWN)
             surfaces = [encoded.surface(position) for position in positions.tolist()]
             distinct = list(dict.fromkeys(surfaces))
             spelling = dict(zip(distinct, self.speller.log_probs(distinct).tolist(), strict=True))
-            spelled = np.array([spelling[surface] for surface in surfaces], np.float64)
             types = np.log(max(self.speller.unseen_types, 1))
-            owners = np.cumsum(encoded.ids == END)[positions]  # a token's text: the number of those that ended before
-            log_probs += np.bincount(owners, spelled + types, len(texts))
-        return log_probs
+            costs[positions] = [spelling[surface] + types for surface in surfaces]
+        return encoded, costs
 
 
 @dataclass(frozen=True)

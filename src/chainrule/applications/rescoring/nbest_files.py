@@ -1,4 +1,4 @@
-"""Reads n-best lists in any format, with references and sources; writes them with new scores, and best hypotheses.
+"""Reads n-best lists and lattices in any format, with references; writes lists with new scores, and best hypotheses.
 
 Formats are recognised by file names and first lines, and read one list at a time. Written files appear only when
 complete. References and sources are in a text, line by line or keyed by the lists' ids, or in the lists.
@@ -14,9 +14,18 @@ import shutil
 import sys
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Literal, Protocol, cast
+from typing import TYPE_CHECKING, BinaryIO, Literal, Protocol, cast, get_args
 
+from chainrule.applications.rescoring.config import LatticeFormat
+from chainrule.applications.rescoring.lattice_formats import (
+    looks_like_kaldi_lattices,
+    looks_like_slf,
+    read_kaldi_lattices,
+    read_slf_lattices,
+    read_symbols,
+)
 from chainrule.applications.rescoring.nbest import lines_of
 from chainrule.applications.rescoring.nbest_formats import (
     ScoreFiles,
@@ -43,10 +52,12 @@ if TYPE_CHECKING:
     from io import BufferedReader
 
     from chainrule.applications.rescoring.config import ListFormat
+    from chainrule.applications.rescoring.lattices import Lattice, Unreadable
     from chainrule.applications.rescoring.nbest import Line, NBestList
 
 # Formats whose other files, such as references, are keyed by the lists' ids, too.
-KEYED: tuple[ListFormat, ...] = ("kaldi", "espnet", "srilm")
+LATTICES: tuple[LatticeFormat, ...] = get_args(LatticeFormat)
+KEYED: tuple[ListFormat, ...] = ("kaldi", "espnet", "srilm", *LATTICES)
 NO_FILES = ScoreFiles({}, {})
 _EMPTY = "{}: has no n-best list; expected one or more"
 _NUMBERED = re.compile(r"\S+-[0-9]+(\s|$)")
@@ -58,34 +69,72 @@ def format_of(name: str, files: ScoreFiles = NO_FILES) -> ListFormat:
     Raises TextError if it is none of the formats.
     """
     if Path(name).is_dir():
-        return "espnet" if espnet_folders(name) else "srilm"
+        return "espnet" if espnet_folders(name) else "slf" if _is_slf_folder(name) else "srilm"
     if FORMATS.get(text_suffix(name)) == "json":
         return "json"
     if files.scores or files.costs:
         return "kaldi"
-    line = _first_line(name)
-    if not line:
+    lines = _first_lines(name, 2)
+    if not lines:
         raise TextError(_EMPTY.format(name))
+    line = lines[0]
     if line.startswith("{"):
         return "json"
     if "|||" in line:
         return "moses"
     if looks_like_srilm(line):
         return "srilm"
+    if looks_like_slf(lines):
+        return "slf"
+    if looks_like_kaldi_lattices(lines):
+        return "kaldi-lattice"
     if _NUMBERED.match(line):
         return "kaldi"
     raise TextError(
-        f"{name}: is in no known format of n-best lists; expected JSON lines, Moses' id ||| text ||| features ||| "
-        "score, a Kaldi text with score files, an ESPnet folder, or SRILM's lists; or set the format"
+        f"{name}: is in no known format of n-best lists or lattices; expected JSON lines, Moses' id ||| text ||| "
+        "features ||| score, a Kaldi text with score files, an ESPnet folder, SRILM's lists, Kaldi's text lattices or "
+        "HTK's SLF; or set the format"
     )
+
+
+def _is_slf_folder(name: str) -> bool:
+    """Whether the first file of a folder is a lattice."""
+    path = min((path for path in Path(name).iterdir() if path.is_file() and path.name[0] != "."), default=None)
+    return path is not None and looks_like_slf(_first_lines(str(path), 2))
+
+
+def read_lattices(
+    name: str, kind: ListFormat, symbols: str | None, progress: Progress = silent
+) -> Iterator[Lattice | Unreadable]:
+    """The lattices of a source, at least one. symbols: a file of the words that have numbers in Kaldi's lattices.
+
+    Raises TextError where nothing can be read, SettingError where symbols do not apply.
+    """
+    if symbols is not None and kind != "kaldi-lattice":
+        raise SettingError(f"symbols={symbols!r} are for Kaldi's lattices, not for the format {kind!r}; leave them out")
+    if kind == "slf":
+        lattices = read_slf_lattices(name, progress)
+    else:
+        lattices = read_kaldi_lattices(name, None if symbols is None else read_symbols(symbols), progress)
+    is_empty = True
+    for lattice in lattices:
+        is_empty = False
+        yield lattice
+    if is_empty:
+        raise TextError(f"{name}: has no lattice; expected one or more")
 
 
 def read_lists(
     name: str, kind: ListFormat, files: ScoreFiles = NO_FILES, progress: Progress = silent
 ) -> Iterator[NBestList]:
     """The lists of a source, at least one; all have the same scores. Raises TextError with file and line."""
+    return with_equal_names(name, _read(name, kind, files, progress))
+
+
+def with_equal_names(name: str, lists: Iterable[NBestList]) -> Iterator[NBestList]:
+    """The lists of a source, at least one. Raises TextError unless all have the same scores."""
     first: NBestList | None = None
-    for nbest in _read(name, kind, files, progress):
+    for nbest in lists:
         first = first or nbest
         if nbest.scores.keys() != first.scores.keys():
             ours, theirs = _score_names(nbest), _score_names(first)
@@ -117,11 +166,17 @@ def _score_names(nbest: NBestList) -> str:
 
 
 def _first_line(name: str) -> str:
-    """The first line that is not empty; from standard input, as far as it is buffered."""
+    return next(iter(_first_lines(name, 1)), "")
+
+
+def _first_lines(name: str, most: int) -> list[str]:
+    """The first lines that are not empty; from standard input, as far as they are buffered."""
     if name == STANDARD_INPUT:
         buffered = cast("BufferedReader", sys.stdin.buffer).peek().decode("utf-8", "replace")
-        return next((line for line in buffered.splitlines() if line.strip()), "").strip()
-    return next((line.text.strip() for line in lines_of(name, silent) if line.text.strip()), "")
+        lines = iter(buffered.splitlines())
+    else:
+        lines = (line.text for line in lines_of(name, silent))
+    return list(islice((line.strip() for line in lines if line.strip()), most))
 
 
 TOTAL = "total"  # the name of the weighted sum among the scores
@@ -279,6 +334,11 @@ class ReferenceFile:
                 f"{self._what}; expected a line for each list"
             )
         return self._lines[self._next - 1].text
+
+    def skip(self, id: str) -> None:
+        """To be called for a list with this id that could not be read: its line, if it has one, is not needed."""
+        if self._by_key is not None:
+            self._by_key.pop(id, None)
 
     def finish(self) -> None:
         """To be called after the last list. Raises TextError if lines are left over."""

@@ -219,7 +219,7 @@ def read_srilm_list(name: str, progress: Progress) -> NBestList:
         raise TextError(f"{name}: the list has no hypothesis; remove the file, or give it one")
     rows = [_bytelog_row(line) if is_bytelog else _log10_row(line) for line in lines]
     scores = {score: tuple(row[1][score] for row in rows) for score in rows[0][1]}
-    return NBestList(_srilm_id(name), tuple(row[0] for row in rows), scores, name)
+    return NBestList(list_id(name), tuple(row[0] for row in rows), scores, name)
 
 
 def write_srilm_list(
@@ -270,9 +270,10 @@ def _words(words: list[str]) -> str:
     return " ".join(word for word in words if word not in _NOT_WORDS)
 
 
-def _srilm_id(name: str) -> str:
+def list_id(name: str) -> str:
+    """The id of the list or lattice in a file: its name without suffixes."""
     path = Path(name)
-    while path.suffix in (*COMPRESSIONS, ".nbest", ".score", ".txt"):
+    while path.suffix in (*COMPRESSIONS, ".nbest", ".score", ".lat", ".slf", ".txt"):
         path = path.with_suffix("")
     return path.name
 

@@ -11,6 +11,7 @@ from chainrule.base.tables import text_of_rows
 from chainrule.cli.shared.models import check_model_target, check_shards_target, is_arpa, open_model, save_or_keep
 from chainrule.cli.shared.options import (
     NO_FLAGS,
+    Flags,
     Json,
     ModelPath,
     ModelTokenizerName,
@@ -18,12 +19,15 @@ from chainrule.cli.shared.options import (
     Normalise,
     Overwrite,
     WholeNumber,
+    given_flags,
+    given_settings,
     tokenizer_of,
     with_defaults,
 )
 from chainrule.cli.shared.screen import note, print_json, progress_bar
 from chainrule.cli.shared.server_options import ModelOrName, ServerOptions
 from chainrule.errors import ChainruleError, SettingError
+from chainrule.ngram.exports.config import FST_SUFFIXES, WORD_LIST_SUFFIXES, WordListConfig
 
 Form = Literal["hugging-face", "peft", "gguf-adapter"]
 
@@ -33,8 +37,8 @@ def convert(
     target: Annotated[
         Path,
         Parameter(
-            help="A new model folder, or a file that ends in .arpa, .arpa.gz, .zst, .xz or .bz2; for word vectors, "
-            ".vec, .txt or .bin."
+            help="A new model folder, or a file that ends in .arpa, .fst.txt or .combined, also with .gz, .zst, .xz or "
+            ".bz2; for word vectors, .vec, .txt or .bin."
         ),
     ],
     /,
@@ -79,6 +83,7 @@ def convert(
             negative=(), help="Open a Hugging Face folder whose weights are pickles, where you trust who made it."
         ),
     ] = False,
+    word_list: Flags[WordListConfig] = NO_FLAGS,
     overwrite: Overwrite = False,
 ) -> None:
     """Convert between model folders, ARPA files, and the formats of other programs.
@@ -97,15 +102,34 @@ def convert(
     model folders; --to hugging-face writes a network for transformers.
     An adapted model becomes one that needs no base, its adapter merged.
 
+    An n-gram model becomes an automaton in OpenFst's text, x.fst.txt, with the
+    symbols of its words in x.syms and back-off arcs labelled #0; or a word list
+    for Android keyboards, x.combined.
+
     Word vectors are converted between folders, word2vec text (.vec), GloVe text
     (.txt) and .bin: fastText if they have subwords, else word2vec binary.
     """
     from chainrule.api.editing.convert import in_layout, in_shards
     from chainrule.api.models.load_model import load_adapter
+    from chainrule.api.models.ngram_files import check_ngram_file, save_ngram_file
     from chainrule.api.seq2seq.seq2seq_model import is_seq2seq
     from chainrule.ngram.models.sharded_model import ShardedModel
     from chainrule.text.tokenization.config import TokenizerConfig
 
+    is_word_list = target.name.endswith(WORD_LIST_SUFFIXES)
+    if (given := given_flags(word_list)) and not is_word_list:
+        raise CycloptsError(msg=f"--{given[0]} is for a file whose name ends in .combined; {target} is another.")
+    if (is_word_list or target.name.endswith(FST_SUFFIXES)) and not is_seq2seq(source):
+        if compact or shards is not None or to is not None:
+            raise CycloptsError(msg=f"--compact, --shards and --to are not for {target}, a file of other programs.")
+        check_ngram_file(target, overwrite=overwrite)
+        with progress_bar() as progress:
+            flags = with_defaults(TokenizerConfig, NO_FLAGS, kind=tokenizer, normalise=normalise)
+            config = tokenizer and tokenizer_of(flags)
+            model = open_model(source, config, None, progress, allow_pickle=allow_pickle)
+            words = WordListConfig(**given_settings(word_list))
+            save_ngram_file(model.parts, target, overwrite=overwrite, progress=progress, word_list=words)
+        return
     if to is not None or is_seq2seq(source):
         if tokenizer is not None or compact or shards is not None:
             where = "go with --to" if to is not None else "apply to a seq2seq model"

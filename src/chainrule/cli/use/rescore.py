@@ -23,7 +23,7 @@ from chainrule.cli.shared.options import (
     given_settings,
 )
 from chainrule.cli.shared.screen import note, print_json, progress_bar
-from chainrule.errors import OutputError, SettingError, prefix_errors
+from chainrule.errors import OutputError, SettingError, TextError, prefix_errors
 from chainrule.text.corpus.reading import FORMATS, text_suffix
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from chainrule.applications.rescoring.rescoring import Reranker, Scored
     from chainrule.applications.rescoring.tuning import Weights
     from chainrule.base.progress import Progress
+    from chainrule.errors import ChainruleError
     from chainrule.text.tokenization.vocabulary import Markers
 
 
@@ -41,7 +42,10 @@ def rescore(
     lists: Annotated[
         str,
         Parameter(allow_leading_hyphen=True, validator=file_or_dash),
-        Parameter(help="N-best lists: a file, also compressed, a folder of ESPnet or SRILM, or - for standard input."),
+        Parameter(
+            help="N-best lists or lattices: a file, also compressed, a folder of ESPnet, SRILM or SLF, or - for "
+            "standard input."
+        ),
     ],
     /,
     *,
@@ -79,7 +83,10 @@ def rescore(
     x log P under each model, + weight x its number of words. Lists are JSON
     lines, {"id": "1", "hypotheses": [{"text": "so it goes", "score": -3.1}]},
     with "scores": {"name": -3.1} for several and, optionally, "reference"; or
-    those of Moses, Kaldi, ESPnet and SRILM.
+    those of Moses, Kaldi, ESPnet and SRILM. Of lattices, Kaldi's as text or
+    HTK's SLF, the best path is exact where all models are n-gram models; others
+    choose among the --nbest best texts. A lattice that is wrong is named, and
+    the others go on.
 
     With references, reports word error rate, character error rate and BLEU
     before, after, and for the oracle, the best possible choice, with 95 %
@@ -97,7 +104,13 @@ def rescore(
     given = given_settings(options)
     inputs = [lists, *(given[name] for name in ("tune", "references", "sources") if name in given)]
     _check(inputs, [output, nbest_out, weights_out], tunes="tune" in given, json=json, overwrite=overwrite)
-    config = RescoreOptions(**given | _named(given))
+    errors: list[ChainruleError] = []
+
+    def report(error: ChainruleError) -> None:
+        errors.append(error)
+        note(str(error))
+
+    config = RescoreOptions(**given | _named(given), on_error=report)
     all_weights = _all_weights(config, weights)
     source = ListSource.of(lists, config)
     with progress_bar() as progress:
@@ -115,6 +128,9 @@ def rescore(
         print_json(run.as_json())
     else:
         print(run, file=sys.stdout if output is not None else sys.stderr)
+    if errors:
+        wrong = f"{len(errors):,} of {run.lists + len(errors):,} lattices could not be read; see above"
+        raise TextError(f"{lists}: {wrong}")
 
 
 def _all_weights(options: RescoreOptions, file: Path | None) -> Weights:

@@ -131,7 +131,7 @@ class Subword:
     def __init__(self, definition: bytes, source: str) -> None:
         self._source = source
         self.definition = definition
-        text, model = _clean_definition(definition, source)
+        text, model, self.post_processor = _clean_definition(definition, source)
         with _library_errors(source, "is not a readable tokenizer.json"):
             self._library = library().Tokenizer.from_str(text)
         release_freed_memory()  # of parsing: 30 MB for 49,152 pieces, which would stay with the process
@@ -274,8 +274,9 @@ def _library_errors(source: str, failure: str) -> Iterator[None]:
         raise ModelFormatError(f"{source}: {failure}: {error}") from error
 
 
-def _clean_definition(definition: bytes, source: str) -> tuple[str, dict[str, Any]]:
-    """A tokenizer.json without settings that would change documents, and its model without pieces and merges.
+def _clean_definition(definition: bytes, source: str) -> tuple[str, dict[str, Any], Any]:
+    """A tokenizer.json without settings that would change documents, its model without pieces and merges, and what it
+    puts around a text.
 
     Those settings are truncation, padding and random dropout.
     """
@@ -297,7 +298,8 @@ def _clean_definition(definition: bytes, source: str) -> tuple[str, dict[str, An
     if changes != [None] * len(changes):
         cleaned = {**model, "dropout": None} if "dropout" in model else model
         text = json.dumps({**described, "truncation": None, "padding": None, "model": cleaned}, ensure_ascii=False)
-    return text, {name: value for name, value in model.items() if name not in ("vocab", "merges")}
+    without_pieces = {name: value for name, value in model.items() if name not in ("vocab", "merges")}
+    return text, without_pieces, described.get("post_processor")
 
 
 def _check_character_maps(normaliser: Any, source: str) -> None:
