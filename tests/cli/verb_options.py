@@ -112,6 +112,7 @@ VERBS = {
     | {"--also", "--entropy", "--frequencies", "--previous"}
     | READING,
     "adapt": {"MODEL", "TEXTS", "--output", "--valid", "--resume", "--markers", "--overwrite", "--json"}
+    | {"--lora", "--lora-alpha", "--lora-layers", "--preferred", "--beta"}
     | READING
     | MIXING
     | TRAINING,
@@ -310,7 +311,7 @@ VERBS = {
     | {"--inflections", "--pairs"}
     | READING,
     "convert": {"SOURCE", "TARGET", "--tokenizer", "--normalise", "--compact", "--to", "--allow-pickle", "--overwrite"}
-    | {"--shards", "--bits", "--locale", "--words", "--bigrams", "--shortcuts"},
+    | {"--shards", "--bits", "--adapter", "--locale", "--words", "--bigrams", "--shortcuts"},
     "mix": {"MODELS", "--output", "--tune", "--weights", "--kind", "--buckets", "--cache", "--cache-order", "--static"}
     | {"--adaptive", "--exchange", "--tokenizer", "--markers", "--overwrite", "--json"}
     | READING,

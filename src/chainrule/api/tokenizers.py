@@ -14,7 +14,7 @@ from chainrule.open_models.importing import import_tokenizer
 from chainrule.protocol import END
 from chainrule.storage.config_json import TokenizerEntry
 from chainrule.storage.hugging_face import is_hugging_face, open_folder
-from chainrule.storage.model_folder import TOKENIZER, VOCABULARY_ARRAYS, open_model
+from chainrule.storage.model_folder import TOKENIZER, VOCABULARY_ARRAYS, base_of, open_model
 from chainrule.text.tokenization.build import Tokenized, keep_tokens, limit_vocabulary, prepare_tokenizer
 from chainrule.text.tokenization.config import BUILT_IN, LEARNED, TokenizerConfig, as_config
 from chainrule.text.tokenization.splitters import Normaliser, splitter_named
@@ -75,6 +75,8 @@ def saved_tokenizer(config: TokenizerConfig) -> Tokenizer | None:
     if is_hugging_face(folder):
         return import_tokenizer(open_folder(folder))
     entry, arrays, texts, mapped = open_model(folder)
+    if isinstance(said := entry.settings.get("adapter"), dict):  # its base has the tokenizer
+        return saved_tokenizer(TokenizerConfig(kind=str(base_of(folder, said.get("beside"), said.get("base")))))
     own = {name: array.copy() for name, array in arrays.items() if name.startswith(VOCABULARY_ARRAYS)}
     mapped.check()
     with opening_folder(folder):

@@ -9,7 +9,7 @@ import torch
 from chainrule.base.bfloat16 import widen
 from chainrule.errors import SettingError
 from chainrule.neural.config.transformer import TransformerConfig
-from chainrule.neural.layers.matrix_products import can_pack, is_in_blocks, is_packed, pack, unpack
+from chainrule.neural.layers.matrix_products import can_pack, is_in_blocks, is_packed, pack, unpack, unpacked_shape
 from chainrule.neural.layers.output import FullSoftmax
 from chainrule.neural.network import Network
 from chainrule.neural.packed.layouts import matrix_of
@@ -94,6 +94,20 @@ def unpacked_arrays(network: Network, arrays: Arrays) -> Arrays:
 def is_quantised(network: nn.Module) -> bool:
     """Whether any matrix is packed."""
     return any(is_packed(weight) for weight in network.parameters())
+
+
+def parameters_of(network: nn.Module) -> int:
+    """How many weights a network has, whatever they are stored in."""
+    total = 0
+    for weight in network.parameters():
+        if is_in_blocks(weight):
+            matrix = matrix_of(weight.detach().numpy())
+            total += matrix.rows * matrix.columns
+        elif is_packed(weight):
+            total += unpacked_shape(weight).numel()
+        else:
+            total += weight.numel()
+    return total
 
 
 def check_trainable(network: nn.Module) -> None:

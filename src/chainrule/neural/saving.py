@@ -23,6 +23,7 @@ from torch.overrides import TorchFunctionMode
 from chainrule.base.bfloat16 import BFLOAT16, widen
 from chainrule.base.options import config_from_json
 from chainrule.errors import ModelFormatError, SettingError
+from chainrule.neural.adapters import merged_arrays
 from chainrule.neural.bidirectional_model import BidirectionalModel
 from chainrule.neural.build import build
 from chainrule.neural.config import BIDIRECTIONAL, TextEncoderConfig, settings_of
@@ -260,6 +261,24 @@ def _check_ranks(network: nn.Module) -> None:
                 raise ModelFormatError(
                     f"the array {name!r} does not hold each rank once, with <s> first; the file is damaged"
                 )
+
+
+def shapes_in(network: Network) -> dict[str, tuple[int, ...]]:
+    """The shapes of a network's arrays, of packed ones as they would be in float32."""
+    return shapes_of(network.config, network.vocabulary_size)
+
+
+def shared_network(engine: Engine) -> Network:
+    """Another network with the same weights, in the same memory."""
+    settings, arrays = to_state(engine)
+    return network_from(settings, arrays, engine.vocabulary_size, type(engine.network.config))
+
+
+def merged(engine: Engine) -> Engine:
+    """The same network with its adapter added to its weights, which become float32 where they had one."""
+    settings, arrays = to_state(engine)
+    arrays = merged_arrays(engine.network, arrays)
+    return from_state(settings, arrays, engine.vocabulary_size, type(engine.network.config))
 
 
 def compact(engine: Engine, progress: Progress, bits: int | None = None) -> Engine:

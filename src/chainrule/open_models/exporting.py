@@ -78,7 +78,7 @@ def export_model(config: NetworkConfig, arrays: Mapping[str, ndarray], tokenizer
             "counterpart in Hugging Face's library; train with a bpe, unigram or wordpiece tokenizer, without normalise"
         )
     origin = record.get("hugging_face")
-    architecture = _architecture_of(config, origin)
+    architecture = architecture_for(config, origin)
     is_masked = architecture.family == "masked"
     if is_masked and origin is None and config.memory == "stream":
         raise SettingError(f"{architecture.model_type} reads each text by itself, so it cannot have memory='stream'")
@@ -134,7 +134,7 @@ def export_pair(config: Seq2SeqConfig, arrays: Mapping[str, ndarray], target: To
     return Exported(files, _tensors(architecture, config, arrays, tokens.ours))
 
 
-def _architecture_of(config: NetworkConfig, origin: Json | None) -> Architecture:
+def architecture_for(config: NetworkConfig, origin: Json | None) -> Architecture:
     """The architecture to export a network as: if possible, the one that it was imported from. Raises SettingError."""
     known = ARCHITECTURES.values()
     candidates = [*known, *VARIANTS, *(without_output(one) for one in known if one.is_bidirectional)]

@@ -19,8 +19,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from chainrule.api.models.adapters import share_as_base, shared_base
 from chainrule.api.models.drafting import Drafting, why_not_drafted
 from chainrule.api.models.language_models import CausalModel
+from chainrule.api.models.load_model import is_exact
 from chainrule.api.models.model import Model
 from chainrule.api.opening import load, model_class_at, open_drafting
 from chainrule.api.speech.speech_model import SpeechModel
@@ -389,7 +391,10 @@ def _load_ready(path: Path, draft: str | None) -> tuple[Model | Seq2SeqModel | C
 
     draft: as for `ModelTable`. Raises as `load` and `open_drafting`.
     """
-    model = load(path)
+    exact = is_exact(None)
+    model = shared_base(path, exact=exact) or load(path)
+    if isinstance(model, Model):
+        share_as_base(path, model, exact=exact)
     if isinstance(model, SpeechModel):
         raise SettingError(f"{path}: hears, and no route takes sounds; chainrule transcribe does")
     if isinstance(model, CausalModel):

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from chainrule.base.bfloat16 import BFLOAT16
-from chainrule.base.files import open_regular
+from chainrule.base.files import open_regular, replace_file
 from chainrule.errors import ModelFormatError
 
 if TYPE_CHECKING:
@@ -190,7 +190,8 @@ def dequantise(kind: BlockType, data: UInt8[ndarray, " bytes"]) -> ndarray:
 
 MAGIC = b"GGUF"
 _NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
-_STRING, _ARRAY = 8, 9
+_FLOAT, _STRING, _ARRAY = 6, 8, 9
+_ALIGNMENT = 32  # of tensors, in bytes, where a file does not say
 _MAX_DIMENSIONS, _MAX_SIZE = 4, 1 << 40
 
 
@@ -391,7 +392,7 @@ def _read_header(mapped: mmap.mmap) -> Header:
 def _read(mapped: mmap.mmap) -> Gguf:
     """Raises _FileError, struct.error, UnicodeDecodeError."""
     cursor, tensors, metadata = _read_metadata(mapped)
-    alignment = metadata.get("general.alignment", 32)
+    alignment = metadata.get("general.alignment", _ALIGNMENT)
     if type(alignment) is not int or not 1 <= alignment <= 1 << 20:
         raise _FileError(f"general.alignment is {alignment!r}; expected a number of bytes from 1 to 1,048,576")
     layouts: dict[str, _Layout] = {}
@@ -435,3 +436,26 @@ def _layout(cursor: _Cursor, name: str) -> _Layout:
             f"the tensor {name!r} has the shape {list(shape)}, which {kind.name} cannot store; the file is damaged"
         )
     return _Layout(kind, shape, begin, size // kind.weights * kind.bytes)
+
+
+def write_gguf(path: Path, metadata: Mapping[str, str | float], tensors: Mapping[str, ndarray]) -> None:
+    """Writes a file of float32 tensors that replaces `path` when it is whole. Raises OutputError."""
+
+    def text(value: str) -> bytes:
+        data = value.encode()
+        return struct.pack("<Q", len(data)) + data
+
+    header = MAGIC + struct.pack("<IQQ", 3, len(tensors), len(metadata))
+    for name, value in metadata.items():
+        own = struct.pack("<I", _STRING) + text(value) if isinstance(value, str) else struct.pack("<If", _FLOAT, value)
+        header += text(name) + own
+    begin = 0
+    for name, tensor in tensors.items():
+        sizes = tensor.shape[::-1]
+        header += text(name) + struct.pack(f"<I{len(sizes)}QIQ", len(sizes), *sizes, 0, begin)
+        begin += -(-4 * tensor.size // _ALIGNMENT) * _ALIGNMENT
+    with replace_file(path) as file:
+        file.write(header + b"\0" * (-len(header) % _ALIGNMENT))
+        for tensor in tensors.values():
+            data = np.ascontiguousarray(tensor, "<f4").tobytes()
+            file.write(data + b"\0" * (-len(data) % _ALIGNMENT))

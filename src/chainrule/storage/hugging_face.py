@@ -237,9 +237,13 @@ def write_folder(
     *,
     overwrite: bool,
     progress: Progress = silent,
+    names: tuple[str, str] = (CONFIG, TENSORS),
 ) -> None:
-    """Writes a folder that takes the place of `folder` when it is whole. Raises OutputError."""
-    check_target(folder, overwrite=overwrite)
+    """Writes a folder that takes the place of `folder` when it is whole. names: of the file of settings, which tells
+    such a folder from others, and of that of tensors. Raises OutputError.
+    """
+    config, own = names
+    check_target(folder, overwrite=overwrite, config=config)
     temporary = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.tmp")
     with os_errors_as(OutputError, folder, "written"):
         try:
@@ -247,9 +251,9 @@ def write_folder(
             for name, data in files.items():
                 (temporary / name).parent.mkdir(exist_ok=True)
                 (temporary / name).write_bytes(data)
-            write_tensors(temporary / TENSORS, tensors, progress, metadata={"format": "pt"})
+            write_tensors(temporary / own, tensors, progress, metadata={"format": "pt"})
             sync_folder(temporary)
-            check_target(folder, overwrite=overwrite)  # again: another process may have been first
+            check_target(folder, overwrite=overwrite, config=config)  # again: another process may have been first
             if folder.exists():
                 old = temporary.with_suffix(".old")
                 os.replace(folder, old)
@@ -263,8 +267,8 @@ def write_folder(
         sync_folder(folder.parent)
 
 
-def check_target(folder: Path, *, overwrite: bool) -> None:
-    """Raises OutputError where a folder could not or should not be written."""
+def check_target(folder: Path, *, overwrite: bool, config: str = CONFIG) -> None:
+    """Raises OutputError where a folder could not or should not be written. config: the file that such folders have."""
     if not folder.name:
         raise OutputError(f"{folder}: has no name of its own to be replaced under; name a new folder")
     check_writable(folder)
@@ -272,7 +276,7 @@ def check_target(folder: Path, *, overwrite: bool) -> None:
         raise OutputError(f"{folder}: a file is in the way; a Hugging Face model is a folder, so choose another name")
     if not folder.is_dir() or not any(folder.iterdir()):
         return
-    if not is_hugging_face(folder):
+    if not (is_hugging_face(folder) if config == CONFIG else (folder / config).is_file()):
         raise OutputError(f"{folder}: this folder has other things in it; choose a new one")
     if not overwrite:
         raise OutputError(

@@ -176,6 +176,20 @@ def saved_family(folder: Path) -> str | None:
     return read_config(folder).family if is_ours else None
 
 
+def base_of(folder: Path, *candidates: str | None) -> Path:
+    """The first of some paths that exists, as they are or beside the folder. Raises ModelFormatError."""
+    named = [name for name in candidates if name]
+    for name in named:
+        for path in (folder / name, Path(name)):
+            if path.exists():
+                return path
+    raise ModelFormatError(
+        f"{folder}: is an adapter of {named[0] if named else 'a model that it does not name'}, and no such model is "
+        "here; chainrule convert BASE OUTPUT --adapter "
+        f"{folder} merges it with one that is elsewhere"
+    )
+
+
 def open_model(folder: Path) -> FolderContents:
     """Opens a model folder in constant time, except that it reads and checks the small data files.
 

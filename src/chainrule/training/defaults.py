@@ -12,10 +12,11 @@ if TYPE_CHECKING:
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.config.seq2seq import Seq2SeqConfig
     from chainrule.neural.config.speech import SpeechConfig
-    from chainrule.training.config import TrainingConfig
+    from chainrule.training.config import AdapterConfig, TrainingConfig
 
 T = TypeVar("T")
 
+ADAPTER_RATE = 5e-4  # the peak rate of AdamW for adapters
 NGRAM_RATE = 0.1  # the peak rate of the rows of an n-gram memory
 _SHORT_MINUTES = 2.0
 _SOUNDS = 16  # in a step of a network that hears
@@ -70,6 +71,18 @@ def with_stream_defaults(config: NetworkConfig, training: TrainingConfig) -> Tra
     if training.optimiser is None and minutes is not None and minutes < _SHORT_MINUTES and config.width > _WIDE:
         training = replace(training, optimiser="adamw")
     return _compiled_on_request(with_defaults(training))
+
+
+def with_adapter_defaults(training: TrainingConfig, adapter: AdapterConfig | None) -> TrainingConfig:
+    """The settings; where only adapters are trained, by AdamW and without compiling, unless they say otherwise.
+
+    Raises SettingError.
+    """
+    if adapter is None:
+        return training
+    if training.shard:
+        raise SettingError("shard shares out the weights that are trained; adapters (lora) are small: leave shard out")
+    return _compiled_on_request(replace(training, optimiser=training.optimiser or "adamw"))
 
 
 def sizes_left_open(config: NetworkConfig, training: TrainingConfig) -> frozenset[str]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from chainrule.neural.network import Network
-    from chainrule.training.config import InitialVectors
+    from chainrule.training.config import AdapterConfig, InitialVectors
     from chainrule.training.defaults import Recipe
     from chainrule.training.device import Machine
     from chainrule.training.distributed import Processes
@@ -177,3 +177,4 @@ class StreamOptions:
     begins_word: Bool[ndarray, " vocab"] | None = None
     start: Network | None = None
     known: KnownDistribution | None = None
+    adapter: AdapterConfig | None = None

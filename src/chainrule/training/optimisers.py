@@ -174,7 +174,11 @@ class Optimisers:
         """rates: the peaks of AdamW or SGD, and of Muon. sharding: how processes share out the weights."""
         rate, matrix_rate = rates
         own = {id(matrix) for matrix in matrices}
-        rest = [parameter for parameter in dense_parameters(network) if id(parameter) not in own]
+        rest = [
+            parameter
+            for parameter in dense_parameters(network)
+            if id(parameter) not in own and parameter.is_floating_point()  # no quantised weight is trained
+        ]
         decay = config.weight_decay
         self._optimisers: list[torch.optim.Optimizer] = []
         if config.optimiser == "muon":

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any, Generic
 import torch
 
 from chainrule.errors import EstimationError, SettingError
+from chainrule.neural.adapters import load_learned_state
 from chainrule.neural.layers.ngram_memory import memories_of
+from chainrule.neural.quantization import parameters_of, rounds_activations
 from chainrule.storage.model_folder import check_target
 from chainrule.training.checkpoint import FOLDER, Checkpoints, check_same, open_checkpoint
 from chainrule.training.config import TrainingRun, settings_of
@@ -83,7 +85,7 @@ def run_record(trainer: Trainer, elapsed: float, validation: dict[str, Any] | No
     """The record of a run. elapsed: seconds of the whole run."""
     network, setup = trainer.network, trainer.setup
     record: dict[str, Any] = {
-        "parameters": sum(parameter.numel() for parameter in network.parameters()),
+        "parameters": parameters_of(network),
         "training": {
             **settings_of(setup.training),
             "batch": setup.recipe.batch,
@@ -196,6 +198,11 @@ class _RunningJob(Generic[N]):
             name = "shard" if training.shard else "recompute"
             raise SettingError(f"{name} is for Transformers, which consist of equal blocks; leave it out")
         network = self.job.build()
+        if machine.device.type != "cpu" and rounds_activations(network):
+            raise SettingError(
+                f"weights in blocks are multiplied on processors only, and the device is {machine.device}; set "
+                "device=cpu, or open the model with exact (--exact)"
+            )
         if training.recompute and blocks is not None:
             recompute_activations(blocks(network))
         if not training.shard or self.processes.number == 1:
@@ -414,7 +421,7 @@ class _RunningJob(Generic[N]):
         """Puts the best weights, or the average, into the network, and validates it as a whole."""
         trainer, network = self.trainer, self.network
         if trainer.best_weights is not None:
-            network.load_state_dict(trainer.best_weights)
+            load_learned_state(network, trainer.best_weights)
         elif trainer.average is not None:
             trainer.average.swap()
         network.eval()

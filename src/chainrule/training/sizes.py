@@ -72,7 +72,9 @@ def _costs(
     """What a step takes on this machine. rows: of the trial. budget: seconds."""
     row_seconds = _row_seconds(job, network, setup, rows, min(_MAX_TRIAL_SECONDS, _TRIAL_SHARE * budget))
     row_flops = objective.flops_per_token * objective.row_tokens
-    fixed_seconds = _UPDATE_SECONDS * sum(weight.numel() for weight in dense_parameters(network))
+    fixed_seconds = _UPDATE_SECONDS * sum(
+        weight.numel() for weight in dense_parameters(network) if weight.requires_grad
+    )
     if setup.training.optimiser == "muon":
         fixed_seconds += orthogonalising_flops(matrices) / row_flops * row_seconds
     return Costs(row_seconds / setup.processes.number, fixed_seconds)

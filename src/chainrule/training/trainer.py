@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from chainrule.errors import EstimationError, SettingError
+from chainrule.neural.adapters import learned_state, load_learned_state
 from chainrule.neural.device import follow_load
 from chainrule.neural.layers.ngram_memory import dense_parameters, memories_of
 from chainrule.training.checkpoint import RunProgress
@@ -173,7 +174,7 @@ class Trainer:
             if is_best:
                 self.best, self.best_step, self.since_best, self.best_validated = criterion, self.step, 0, validated
                 self.best_weights = {
-                    name: weight.detach().clone() for name, weight in self.network.state_dict().items()
+                    name: weight.detach().clone() for name, weight in learned_state(self.network).items()
                 }
             else:
                 self._count_no_better()
@@ -212,7 +213,7 @@ class Trainer:
 
     def tensors(self) -> dict[str, Tensor]:
         """All that the next step depends on, except for `progress`. All processes must call it."""
-        tensors: dict[str, Tensor] = {f"network.{name}": weight for name, weight in self.network.state_dict().items()}
+        tensors: dict[str, Tensor] = {f"network.{name}": weight for name, weight in learned_state(self.network).items()}
         tensors |= {f"optimiser.{name}": tensor for name, tensor in self.optimisers.tensors().items()}
         if self.average is not None:
             tensors |= {f"average.{i}": mean for i, mean in enumerate(self.average.weights)}
@@ -247,7 +248,7 @@ class Trainer:
             return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
         try:
-            self.network.load_state_dict(select("network"))
+            load_learned_state(self.network, select("network"))
             self.optimisers.load(select("optimiser"))
             averages = select("average")
             if averages:
@@ -274,7 +275,7 @@ class Trainer:
         """
         self.best_weights = self._read(best)
         try:
-            self.network.load_state_dict(self.best_weights)
+            load_learned_state(self.network, self.best_weights)
         except RuntimeError as error:
             raise SettingError(f"the checkpoint does not fit this network: {error}") from error
         assert progress.best is not None

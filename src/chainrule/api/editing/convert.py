@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
-from chainrule.api.models.load_model import build_model, load
+from chainrule.api.models.adapter_files import save_gguf_adapter, save_peft
+from chainrule.api.models.load_model import build_model, load, load_adapter
 from chainrule.api.models.model import save_hugging_face
 from chainrule.api.models.model_info import info_of_pairs
 from chainrule.api.models.ngram_files import NGRAM_FILE_SUFFIXES, save_ngram_file
@@ -15,6 +16,7 @@ from chainrule.api.vectors.word_vectors import WordVectors, check_vectors_target
 from chainrule.base.arguments import as_path
 from chainrule.errors import SettingError
 from chainrule.ngram.exports.config import WORD_LIST_SUFFIXES, WordListConfig
+from chainrule.open_models.adapters import CONFIG as PEFT_CONFIG
 from chainrule.report.model_card import model_card
 from chainrule.storage.hugging_face import check_target, write_folder
 from chainrule.storage.model_folder import CARD
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from chainrule.base.progress import Progress
     from chainrule.text.tokenization.config import TokenizerConfig
 
-Form = Literal["hugging-face"]
+Form = Literal["hugging-face", "peft", "gguf-adapter"]
 
 
 @shows_progress
@@ -39,6 +41,7 @@ def convert(
     bits: int | None = None,
     shards: int | None = None,
     to: Form | None = None,
+    adapter: str | os.PathLike[str] | None = None,
     word_list: WordListConfig | None = None,
     allow_pickle: bool = False,
     overwrite: bool = False,
@@ -50,7 +53,9 @@ def convert(
     tokenizer: as for `load`. compact: whether to quantise, as `Model.compact` does; without it, a compact model becomes
     a fast one, and its probabilities stay quantised. bits: with compact, as for `Model.compact`. shards: cuts a plain
     n-gram model into about as many files, by the first words of its n-grams; several processes may serve them. to:
-    hugging-face writes a network as a folder that transformers opens. word_list: what goes into a .combined file.
+    hugging-face writes a network as a folder that transformers opens; peft the adapter of an adapted model alone, as
+    peft's folder; gguf-adapter the same as a file for llama.cpp. adapter: a folder, ours or peft's, or such a file,
+    whose adapter is put on `source`. All other forms have adapters merged. word_list: what goes into a .combined file.
     allow_pickle: as for `load`.
     Raises ModelFormatError, OutputError, SettingError.
 
@@ -69,6 +74,17 @@ def convert(
         raise SettingError("shards are for a folder of ours that is not compact; leave out shards, or the others")
     if bits is not None and not compact:
         raise SettingError("bits are those of a compact model; set compact, or leave bits out")
+    if to in ("peft", "gguf-adapter") and compact:
+        raise SettingError(f"an adapter is not compact; leave compact out with to={to!r}")
+    if to == "peft":
+        check_target(Path(target), overwrite=overwrite, config=PEFT_CONFIG)
+        model = _opened(source, adapter, tokenizer, allow_pickle=allow_pickle, progress=progress)
+        save_peft(model.parts, Path(target), overwrite=overwrite, progress=progress)
+        return model
+    if to == "gguf-adapter":
+        model = _opened(source, adapter, tokenizer, allow_pickle=allow_pickle, progress=progress)
+        save_gguf_adapter(model.parts, Path(target), overwrite=overwrite)
+        return model
     if to == "hugging-face":
         if compact:
             raise SettingError("compact models are folders of ours; leave compact out with to='hugging-face'")
@@ -77,7 +93,7 @@ def convert(
             pairs = load_pairs(source, allow_pickle=allow_pickle, progress=progress)
             _write_for_transformers(pairs, Path(target), overwrite=overwrite, progress=progress)
             return pairs
-        model = load(source, tokenizer=tokenizer, allow_pickle=allow_pickle, progress=progress)
+        model = _opened(source, adapter, tokenizer, allow_pickle=allow_pickle, progress=progress)
         model = in_layout(model, compact=False, progress=progress)
         save_hugging_face(model.parts, Path(target), overwrite=overwrite, progress=progress)
         return model
@@ -90,7 +106,7 @@ def convert(
         pairs = load_pairs(source, allow_pickle=allow_pickle, progress=progress)
         pairs.save(target, overwrite=overwrite, progress=progress)
         return pairs
-    model = load(source, tokenizer=tokenizer, allow_pickle=allow_pickle, progress=progress)
+    model = _opened(source, adapter, tokenizer, allow_pickle=allow_pickle, progress=progress)
     model = in_layout(model, compact=compact, bits=bits, progress=progress)
     if shards is not None:
         model = in_shards(model, shards, progress)
@@ -99,6 +115,20 @@ def convert(
         return model
     model.save(target, overwrite=overwrite, progress=progress)
     return model
+
+
+def _opened(
+    source: str | os.PathLike[str],
+    adapter: str | os.PathLike[str] | None,
+    tokenizer: TokenizerConfig | str | None,
+    *,
+    allow_pickle: bool,
+    progress: Progress,
+) -> Model:
+    """A model, perhaps with another one's adapter. Raises ModelFormatError, SettingError."""
+    if adapter is not None:
+        return load_adapter(as_path(adapter, "adapter"), Path(source))
+    return load(source, tokenizer=tokenizer, allow_pickle=allow_pickle, progress=progress)
 
 
 def _write_for_transformers(model: Seq2SeqModel, path: Path, *, overwrite: bool, progress: Progress) -> None:
@@ -142,7 +172,10 @@ def in_shards(model: Model, shards: int, progress: ProgressOption = None) -> Mod
 
 
 def in_layout(model: Model, *, compact: bool, bits: int | None = None, progress: ProgressOption = None) -> Model:
-    """The model with a compact or a fast table. bits: as for `Model.compact`, and raises SettingError as that."""
+    """The model with a compact or a fast table; its adapter, if it has one, is merged. bits: as for `Model.compact`,
+    and raises SettingError as that.
+    """
+    model = model.merge()
     if compact:
         return model.compact(progress, bits=bits)
     return model.unpack(progress) if model.is_compact else model

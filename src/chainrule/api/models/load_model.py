@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chainrule import __version__
+from chainrule.api.models.adapters import adapted, open_base
 from chainrule.api.models.classifier_model import ClassifierModel
 from chainrule.api.models.embedding_model import EmbeddingModel
 from chainrule.api.models.language_models import CausalModel, CausalNetwork, MaskedModel
@@ -20,12 +21,16 @@ from chainrule.errors import ModelFormatError, SettingError, opening_folder
 from chainrule.families.table import FAMILIES
 from chainrule.ngram.arpa.lines import ARPA_SUFFIXES
 from chainrule.open_models import pictures
+from chainrule.open_models.adapters import is_peft
+from chainrule.open_models.adapters import read_config as read_peft_config
+from chainrule.open_models.gguf.adapters import is_gguf_adapter
 from chainrule.open_models.gguf.reading import open_gguf_checkpoint
 from chainrule.open_models.importing import import_checkpoint
 from chainrule.open_models.llama2c import describe_wrong_size, is_llama2c, open_llama2c
+from chainrule.storage.config_json import read_config
 from chainrule.storage.gguf import is_gguf
 from chainrule.storage.hugging_face import is_hugging_face, open_folder
-from chainrule.storage.model_folder import SPELLER_ARRAYS, TOKENIZER, VOCABULARY_ARRAYS, open_model
+from chainrule.storage.model_folder import SPELLER_ARRAYS, TOKENIZER, VOCABULARY_ARRAYS, base_of, open_model
 from chainrule.storage.safetensors import open_tensors
 from chainrule.text.tokenization.build import splitter_of
 from chainrule.text.tokenization.config import TokenizerConfig, as_config
@@ -86,7 +91,9 @@ def load(
     path = Path(path)
     wanted = None if tokenizer is None else as_config(tokenizer)
     if path.is_dir():
-        if is_hugging_face(path):
+        if is_peft(path):
+            model = load_adapter(path, exact=exact)
+        elif is_hugging_face(path):
             model = _open(open_checkpoint(path, allow_pickle=allow_pickle), progress)
         else:
             model = _load_folder(path, copy=copy)
@@ -94,6 +101,11 @@ def load(
                 model = model.unpack(progress)
     elif path.is_file() and path.suffix in (*pictures.SUFFIXES, *pictures.PICKLES):
         model = _open_pictures(path, allow_pickle=allow_pickle)
+    elif is_gguf_adapter(path):
+        raise ModelFormatError(
+            f"{path}: is an adapter, and a GGUF file does not say where its base is; chainrule convert BASE OUTPUT "
+            f"--adapter {path} merges them"
+        )
     elif is_gguf(path):
         model = _open(open_gguf_checkpoint(path), progress, exact=is_exact(exact))
     elif is_llama2c(path):
@@ -166,6 +178,8 @@ def _load_folder(path: Path, *, copy: bool) -> Model:
     from chainrule.ngram.speller import speller_from_arrays
 
     entry, arrays, texts, mapped = open_model(path)
+    if "adapter" in entry.settings:
+        return load_adapter(path)
     if copy:
         arrays = {name: array.copy() for name, array in arrays.items()}
         mapped.check()
@@ -188,6 +202,27 @@ def _load_folder(path: Path, *, copy: bool) -> Model:
         language_model = FAMILIES[entry.family].from_state(entry.settings, weights, learner.vocabulary_size)
         speller = speller_from_arrays(spelling, learner.vocabulary)
     return build_model(entry.family, language_model, learner, entry.record, speller, mapped=None if copy else mapped)
+
+
+def load_adapter(path: Path, base: Path | None = None, *, exact: bool | None = None) -> Model:
+    """A model with an adapter, from a folder of ours or of peft's, or a GGUF file.
+
+    base: where its base is; None: where it says. Raises ModelFormatError, SettingError.
+    """
+    where = base_of(path, *_named_bases(path)) if base is None else base
+    own = open_base(where, is_exact(exact), load)
+    engine, record = adapted(path, own)
+    model = build_model(own.family, engine, own.tokenizer, record, own.speller)
+    model.base = own
+    return model
+
+
+def _named_bases(path: Path) -> list[str | None]:
+    """The paths of the base that an adapter names. Raises ModelFormatError."""
+    if is_peft(path):
+        return [read_peft_config(path).get("base_model_name_or_path")]
+    said = read_config(path).settings.get("adapter")
+    return [said.get("beside"), said.get("base")] if isinstance(said, dict) else []
 
 
 def _load_file(path: Path, config: TokenizerConfig | None, progress: Progress) -> CausalModel:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 
+from chainrule.api.models.adapter_files import save_adapter
 from chainrule.api.models.model_info import ModelParts, info_of_model, size_of
 from chainrule.api.models.ngram_files import NGRAM_FILE_SUFFIXES, save_ngram_file
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
@@ -41,7 +42,10 @@ if TYPE_CHECKING:
 
 
 def save_folder(parts: ModelParts, path: Path, *, overwrite: bool, progress: Progress) -> None:
-    """Saves a model folder. Raises OutputError."""
+    """Saves a model folder; of an adapted model, its adapter alone. Raises OutputError."""
+    if "adapter" in parts.record:
+        save_adapter(parts, path, overwrite=overwrite, progress=progress)
+        return
     tokenizer = parts.tokenizer
     settings, arrays = FAMILIES[parts.family].to_state(parts.engine)
     vocabulary = {VOCABULARY_ARRAYS + name: array for name, array in tokenizer.vocabulary.arrays().items()}
@@ -110,6 +114,7 @@ class Model:
         self._mapped = mapped
         self.record = record or {}
         self._speller = speller
+        self.base: Model | None = None  # what its adapter stands on, kept so that other adapters share its weights
 
     def __repr__(self) -> str:
         size = size_of(self.record)
@@ -198,13 +203,28 @@ class Model:
         """
         if bits not in (None, 4, 5, 6, 8):
             raise SettingError(f"bits is {bits!r}; expected 4, 5, 6 or 8, or nothing")
-        engine = self._compaction.compact(self.engine, callback(progress), bits)
-        return self._with_engine(engine, {**self.record, "quantised": True})
+        alone = self.merge()
+        if bits is not None and "merged_adapter" in alone.record and alone.is_compact:  # but for what was merged
+            alone = alone.unpack(progress)
+        engine = self._compaction.compact(alone.engine, callback(progress), bits)
+        return self._with_engine(engine, {**alone.record, "quantised": True})
 
     @shows_progress
     def unpack(self, progress: ProgressOption = None) -> Self:
         """The fast layout of a compact model, quantised as it was. Raises as `compact` does."""
         return self._with_engine(self._compaction.unpack(self.engine, callback(progress)), self.record)
+
+    def merge(self) -> Self:
+        """The same model with its adapter added to the weights of its base, in float32; itself, if it has none.
+
+        good:  chainrule.load("law/").merge().save("law-alone/")
+        """
+        if "adapter" not in self.record:
+            return self
+        from chainrule.neural.saving import merged
+
+        record = {name: value for name, value in self.record.items() if name != "adapter"}
+        return self._with_engine(merged(self.engine), {**record, "merged_adapter": self.record["adapter"]})
 
     @property
     def is_compact(self) -> bool:

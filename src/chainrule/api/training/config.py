@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from chainrule.api.config import MemoryOptions, RunOptions, TokenOptions, VectorOptions
 from chainrule.base.options import Options, changed, option
+from chainrule.training.config import AdapterConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -58,12 +59,21 @@ class TextRunOptions(RunOptions):
 
 
 @dataclass(frozen=True)
-class AdaptOptions(TextRunOptions):
-    """The text that a network is trained on further. model: the folder of the network."""
+class AdaptOptions(AdapterConfig, TextRunOptions):
+    """The text, or the pairs, that a network is trained on further. model: the folder of the network."""
 
     model: AnyPath
-    source: Source | Paths
+    source: Source | Paths | None = option(None, "the text", flag=None)
     _: KW_ONLY
+    preferred: AnyPath | None = option(
+        None,
+        "train on pairs of answers in place of a text, by DPO: a file of JSON lines with the fields prompt, chosen and "
+        "rejected, texts or messages",
+        reads="file",
+    )
+    beta: float = option(
+        0.1, "how much the network may move away from what it was, in DPO: less for more", above=0, needs="preferred"
+    )
     markers: Markers = changed(TokenOptions, "markers")
 
 
@@ -75,6 +85,7 @@ class TrainOptions(MemoryOptions, TextRunOptions, VectorOptions, TokenOptions):
     config: DataclassInstance | None = option(None, "its settings, whose class names the family", flag=None)
     _: KW_ONLY
     start: AnyPath | None = option(None, "the folder of a network to train further", flag=None)
+    adapter: AdapterConfig | None = option(None, "adapters that are trained, and nothing else of `start`", flag=None)
     tune: Source | Paths | None = option(
         None, "choose weights, discounts or the constant that make this held-out text likeliest", reads="file"
     )

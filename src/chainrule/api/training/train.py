@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import time
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
+from chainrule.api.models.adapters import adapter_record, check_no_adapter
 from chainrule.api.models.load_model import build_model, load
 from chainrule.api.progress_line import showing
 from chainrule.api.run import check_ids_room, ids_file, may_exceed_memory, record_header, training_run
@@ -49,7 +50,7 @@ from chainrule.text.corpus.reading import document_in
 from chainrule.text.tokenization.config import TokenizerConfig, as_config
 from chainrule.text.tokenization.tokenizer import encode_stream
 from chainrule.text.units import begins_word
-from chainrule.training.config import TrainingConfig, vectors_name
+from chainrule.training.config import AdapterConfig, TrainingConfig, vectors_name
 from chainrule.training.job import StreamOptions
 
 if TYPE_CHECKING:
@@ -173,6 +174,7 @@ class _Request:
     memory: int | None
     on_plan: Callable[[DiskPlan], None]
     known: Known | None
+    adapter: AdapterConfig | None
 
     @property
     def family_name(self) -> str:
@@ -189,7 +191,9 @@ def _request(options: TrainOptions) -> _Request:
     network, source_checkpoint = None, None
     if options.start is not None:
         model = _model_to_start_from(Path(options.start), config, tokenizer, options.vectors)
-        network, source = model.engine.network.float(), source_of(source, model.document)
+        network, source = model.engine.network, source_of(source, model.document)
+        if options.adapter is None:
+            network = network.float()
         source_checkpoint = model.record.get("hugging_face")
         config, tokenizer = network.config, os.fspath(options.start)
     source = source_of(source)
@@ -212,6 +216,7 @@ def _request(options: TrainOptions) -> _Request:
         as_bytes("memory", options.memory),
         options.on_plan or ignore_plan,
         known,
+        options.adapter,
     )
 
 
@@ -225,6 +230,8 @@ def _check(request: _Request, run: TrainingRun) -> None:
             f"a model of family {request.family_name} is estimated from counts; training, validation, folder, resume "
             "and vectors are for networks"
         )
+    if request.adapter is not None and request.start is None:
+        raise SettingError("adapter is for a network that is trained further; set start, its folder, or leave it out")
     if request.known is not None and request.family_name not in NETWORKS:
         raise SettingError(
             f"residual_of is for networks that continue texts, not for a model of family {request.family_name}; leave "
@@ -309,9 +316,12 @@ def _learn_in_steps(request: _Request, text: _Text, run: TrainingRun, progress: 
         vectors=vectors,
         begins_word=begins_word(tokenizer) if request.family.job == "fill" else None,
         known=known,
+        adapter=request.adapter,
     )
     config = request.family.resolved_for(request.config, tokenizer)
     model, learned = request.family.train(stream, size, config, progress, options=options, run=run)
+    if request.adapter is not None and request.start is not None:
+        learned |= adapter_record(model.network, request.adapter, request.start)
     chosen = model.network.config  # sizes that were left open, too
     if request.known is None:
         return model, learned if chosen == config else {**learned, "settings": asdict(chosen)}
@@ -337,6 +347,7 @@ def _model_to_start_from(
     model = load(folder)
     if not FAMILIES[model.family].embeds:
         raise SettingError(f"{folder}: a model of family {model.family!r} cannot be trained on; expected a network")
+    check_no_adapter(model, folder)
     own = (as_config("word"), as_config(os.fspath(folder)))
     if config not in (None, model.engine.network.config) or as_config(tokenizer) not in own or vectors is not None:
         raise SettingError(
@@ -371,14 +382,38 @@ def _request_record(request: _Request, counts: Int64[ndarray, " vocab"]) -> dict
 def adapt(options: AdaptOptions) -> Model:
     """Trains a network further, on other text; returns a new model with the same settings and tokenizer.
 
-    model: the folder of a network of any family. Words that its tokenizer does not know stay unknown. The other
-    arguments are those of `train`. Raises SettingError if the model is not a network, and what `train` raises.
+    model: the folder of a network of any family. Words that its tokenizer does not know stay unknown. lora: the rank of
+    adapters, which alone are trained (of a Transformer, which may be quantised); the new model is saved as a small
+    folder that names that of the network, and `convert` merges both. lora_alpha, lora_layers: as for `AdapterConfig`.
+    preferred: pairs of answers to learn from in place of a text, by DPO; beta: how much the network is held to what it
+    was. The other arguments are those of `train`. Raises SettingError if the model is not a network, and what `train`
+    raises.
 
     good:  chainrule.adapt("lm/", "law.txt", training=chainrule.TrainingConfig(minutes=2)).save("law/")
+    good:  chainrule.adapt("smollm2/", "law.txt", lora=16).save("law/")
+    good:  chainrule.adapt("smollm2/", preferred="pairs.jsonl", lora=16).save("polite/")
     """
     network_config_of(Path(options.model))
-    others = {name: value for name, value in options.given.items() if name not in ("model", "source")}
-    return train(options.source, start=options.model, **others)
+    if options.preferred is not None:
+        from chainrule.api.training.preferences import train_on_preferences
+
+        with showing(options.progress) as progress:
+            return train_on_preferences(options, adapter_of(options), progress)
+    if options.source is None:
+        raise SettingError("adapt needs a text, or preferred, a file of pairs; none was given")
+    own = {"model", "source", "preferred", "beta", *(field.name for field in fields(AdapterConfig))}
+    others = {name: value for name, value in options.given.items() if name not in own}
+    return train(options.source, start=options.model, adapter=adapter_of(options), **others)
+
+
+def adapter_of(options: AdapterConfig) -> AdapterConfig | None:
+    """The adapters that options ask for; None where they ask for none. Raises SettingError."""
+    settings = {field.name: getattr(options, field.name) for field in fields(AdapterConfig)}
+    if options.lora is not None:
+        return AdapterConfig(**settings)
+    if given := [name for name, value in settings.items() if value is not None]:
+        raise SettingError(f"{given[0]} is for adapters; set lora, their rank, too")
+    return None
 
 
 def network_config_of(folder: Path) -> NetworkConfig:

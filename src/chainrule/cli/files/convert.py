@@ -29,7 +29,7 @@ from chainrule.cli.shared.server_options import ModelOrName, ServerOptions
 from chainrule.errors import ChainruleError, SettingError
 from chainrule.ngram.exports.config import FST_SUFFIXES, WORD_LIST_SUFFIXES, WordListConfig
 
-Form = Literal["hugging-face"]
+Form = Literal["hugging-face", "peft", "gguf-adapter"]
 
 
 def convert(
@@ -67,7 +67,15 @@ def convert(
         Parameter(help="Cut an n-gram model into about as many files, which several processes may serve."),
     ] = None,
     to: Annotated[
-        Form | None, Parameter(help="hugging-face: write a network as a folder that transformers opens.")
+        Form | None,
+        Parameter(
+            help="hugging-face: write a network as a folder that transformers opens; peft: the adapter of an adapted "
+            "model alone, as peft's folder; gguf-adapter: as a file for llama.cpp."
+        ),
+    ] = None,
+    adapter: Annotated[
+        Path | None,
+        Parameter(help="Put the adapter of this folder, ours or peft's, or GGUF file, on the model."),
     ] = None,
     allow_pickle: Annotated[
         bool,
@@ -83,6 +91,7 @@ def convert(
         $ chainrule convert lm/ model.arpa
         $ chainrule convert smollm2/ lm/
         $ chainrule convert lm/ for-transformers/ --to hugging-face
+        $ chainrule convert small/ alone/
 
     An ARPA file or KenLM binary does not say how its text was tokenized. The
     marks of our own tokenizers are recognised; otherwise white space is assumed.
@@ -91,6 +100,7 @@ def convert(
 
     KenLM binaries, Hugging Face folders, GGUF files and those of llama2.c become
     model folders; --to hugging-face writes a network for transformers.
+    An adapted model becomes one that needs no base, its adapter merged.
 
     An n-gram model becomes an automaton in OpenFst's text, x.fst.txt, with the
     symbols of its words in x.syms and back-off arcs labelled #0; or a word list
@@ -100,6 +110,7 @@ def convert(
     (.txt) and .bin: fastText if they have subwords, else word2vec binary.
     """
     from chainrule.api.editing.convert import in_layout, in_shards
+    from chainrule.api.models.load_model import load_adapter
     from chainrule.api.models.ngram_files import check_ngram_file, save_ngram_file
     from chainrule.api.seq2seq.seq2seq_model import is_seq2seq
     from chainrule.ngram.models.sharded_model import ShardedModel
@@ -126,7 +137,15 @@ def convert(
         from chainrule.api.editing.convert import convert as convert_to
 
         with progress_bar() as progress:
-            convert_to(source, target, to=to, allow_pickle=allow_pickle, overwrite=overwrite, progress=progress)
+            convert_to(
+                source,
+                target,
+                to=to,
+                adapter=adapter,
+                allow_pickle=allow_pickle,
+                overwrite=overwrite,
+                progress=progress,
+            )
         return
     if _are_vectors(source):
         if tokenizer is not None or compact or allow_pickle or shards is not None:
@@ -141,7 +160,10 @@ def convert(
     with progress_bar() as progress:
         flags = with_defaults(TokenizerConfig, NO_FLAGS, kind=tokenizer, normalise=normalise)
         config = tokenizer and tokenizer_of(flags)
-        model = open_model(source, config, None, progress, allow_pickle=allow_pickle)
+        if adapter is None:
+            model = open_model(source, config, None, progress, allow_pickle=allow_pickle)
+        else:
+            model = load_adapter(adapter, source)
         if model.is_compact and not compact:
             note(f"{source}: was quantised when it was compacted, and stays so")
         converted = in_layout(model, compact=compact, bits=bits, progress=progress)

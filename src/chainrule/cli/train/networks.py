@@ -6,20 +6,21 @@ The flags are the fields of the configurations, with their help. Torch is import
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from inspect import getdoc
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
-from cyclopts import Parameter
+from cyclopts import CycloptsError, Parameter
 
 from chainrule.api.config import VectorOptions
-from chainrule.api.training.config import TrainOptions
+from chainrule.api.training.config import AdaptOptions, TrainOptions
 from chainrule.cli.shared.models import check_model_target, is_model, save_or_keep
 from chainrule.cli.shared.options import (
     NO_FLAGS,
     Flags,
     Json,
     MarkerRule,
+    Needs,
     NetworkPath,
     Output,
     Overwrite,
@@ -59,7 +60,7 @@ from chainrule.neural.config import BIDIRECTIONAL, NETWORKS, MaskedConfig, Trans
 from chainrule.neural.config import preset as preset_named
 from chainrule.neural.config.language_models import TreeConfig
 from chainrule.text.tokenization.config import TokenizerConfig
-from chainrule.training.config import TrainingConfig, differences
+from chainrule.training.config import AdapterConfig, TrainingConfig, differences
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -201,21 +202,32 @@ def adapt(
     /,
     *texts: Annotated[TextFiles, Parameter(required=False)],
     output: Output,
+    adapter: Flags[AdapterConfig] = NO_FLAGS,
+    preferred: Annotated[str | None, flag(AdaptOptions, "preferred")] = None,
+    beta: Annotated[float, flag(AdaptOptions, "beta"), Needs("preferred")] = 0.1,
     run: RunFlags = DEFAULT_RUN,
 ) -> None:
     """Continue training a network, on other text.
 
         $ chainrule adapt transformer/ letters.txt -o adapted/ --minutes 5
+        $ chainrule adapt transformer/ letters.txt -o small/ --lora 8
+        $ chainrule adapt transformer/ --preferred pairs.jsonl -o polite/
 
     Writes a new model with the configuration and tokenizer of the old one;
-    words that are not in its vocabulary stay unknown.
+    words that are not in its vocabulary stay unknown. With --lora, only a
+    low-rank adapter is trained, and the new model is a small folder that names
+    the old one; convert merges both, or writes peft's folder.
 
     Checkpoints and log.jsonl are kept in the folder during training. --resume
     continues after Ctrl-C, or after the process was killed.
     """
-    from chainrule.api.training.train import network_config_of
+    from chainrule.api.training.train import adapter_of, network_config_of
     from chainrule.structures.linearized import Treebank
 
+    adapters = adapter_of(AdapterConfig(**given_settings(adapter)))
+    if preferred is not None:
+        _adapt_to_preferences(model, texts, preferred, beta, output, run, adapters)
+        return
     config = network_config_of(model)
     names = texts or tuple(name for name, _ in with_shares("--mix", run.mixing.mix))
     if names:
@@ -223,7 +235,71 @@ def adapt(
         document = "tree" if isinstance(source, Treebank) else source.reading.document
         run = replace(run, reading=run.reading.with_document(document))
     tokenizer = with_defaults(TokenizerConfig, NO_FLAGS, kind=str(model))
-    _train(texts, config, output, run, tokenizer, NO_FLAGS, start=model)
+    _train(texts, config, output, run, tokenizer, NO_FLAGS, start=model, adapter=adapters)
+
+
+def _adapt_to_preferences(
+    model: Path,
+    texts: tuple[str, ...],
+    preferred: str,
+    beta: float,
+    output: Path,
+    run: RunFlags,
+    adapter: AdapterConfig | None,
+) -> None:
+    """chainrule adapt --preferred."""
+    from chainrule.api.training.train import adapt as adapt_network
+    from chainrule.storage.config_json import read_config
+    from chainrule.training.checkpoint import is_first_process, remove_checkpoints
+
+    if texts or run.mixing.mix:
+        raise CycloptsError(msg="--preferred takes the place of a text; give one of them.")
+    training, adapters = given_settings(run.training), {} if adapter is None else asdict(adapter)
+    continues = continues_run(output, resume=run.resume, overwrite=run.overwrite)
+    if run.resume and not continues and is_model(output):
+        now = {"preferred": preferred, "beta": beta, "start": str(model)}
+
+        def other_changes(before: dict[str, Any]) -> list[str]:
+            changed = differences({name: before.get(name) for name in now}, now)
+            return changed + differences(before.get("adapter", {}).get("settings", {}), adapters)
+
+        report_finished_run(output, read_config(output).family, None, training, other_changes, json=run.json)
+        return
+    replaces = run.overwrite or continues
+    check_model_target(output, overwrite=replaces)
+    began = time.perf_counter()
+    with progress_bar() as progress:
+        with shown_run(progress, output, resume=run.resume, overwrite=run.overwrite) as options:
+            adapted = adapt_network(
+                model,
+                preferred=preferred,
+                beta=beta,
+                training=TrainingConfig(**training),
+                validation=run.valid,
+                **adapters,
+                **options,
+            )
+        if not is_first_process():
+            return
+        save_or_keep(adapted, output, overwrite=replaces, progress=progress)
+    remove_checkpoints(output)
+    summary, record = summary_of(output, began, vocabulary=adapted.vocabulary_size), adapted.record
+    if run.json:
+        print_json({**record, **summary})
+        return
+    _print_model(record, summary)
+    print(
+        f"{count_of(record['steps'], 'step')}, on {count_of(record['pairs'], 'pair')}, in "
+        f"{record['training_seconds']:.1f} s of training"
+    )
+    if "validation" in record:
+        validation = record["validation"]
+        print(
+            f"validation: {validation['loss']:.4f} nats a pair ({validation['unigram_loss']:.4f} before), "
+            f"{validation['accuracy']:.1%} of {count_of(validation['tokens'], 'pair')} right, best after step "
+            f"{validation['step']:,}"
+        )
+    print(cost_line(summary))
 
 
 def _train(
@@ -235,6 +311,7 @@ def _train(
     beginning: VectorFlags,
     *,
     start: Path | None = None,
+    adapter: AdapterConfig | None = None,
     residual_of: str | None = None,
 ) -> None:
     from chainrule.api.training.train import train
@@ -254,6 +331,8 @@ def _train(
     def other_changes(before: dict[str, Any]) -> list[str]:
         now: dict[str, object] = {"vectors": initial.name, "residual_of": residual_of}
         changed = differences({name: before.get(name) for name in now}, now)
+        adapted = before.get("adapter", {}).get("settings", {})
+        changed += differences(adapted, {} if adapter is None else asdict(adapter))
         return changed + text_differences(before, source, learner)
 
     if run.resume and not continues and is_model(output):
@@ -282,6 +361,7 @@ def _train(
                 training=TrainingConfig(**training),
                 validation=None if run.valid is None else run.reading.source(run.valid),
                 start=start,
+                adapter=adapter,
                 residual_of=residual_of,
                 **initial.given,
                 **options,
@@ -299,11 +379,18 @@ def _train(
         _print_summary(model.record, summary)
 
 
-def _print_summary(record: dict[str, Any], summary: dict[str, Any]) -> None:
+def _print_model(record: dict[str, Any], summary: dict[str, Any]) -> None:
     print(
         f"{summary['model']}: {record['family']} model of {record['parameters']:,} parameters, "
         f"vocabulary {summary['vocabulary']:,}"
     )
+    if "adapter" in record:
+        own = record["adapter"]
+        print(f"an adapter of rank {own['rank']}, {own['parameters']:,} parameters, on {own['base']}")
+
+
+def _print_summary(record: dict[str, Any], summary: dict[str, Any]) -> None:
+    _print_model(record, summary)
     if "residual_of" in record:
         network, known = record["models"]
         weight = record["weights"][1]

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -58,6 +58,11 @@ def packed_shape(weight: Float[Tensor, "N K"]) -> tuple[int, int] | None:
     """The shape that a matrix has when it is packed; None where it cannot be packed."""
     rows, width = weight.shape
     return (rows, width + width // SCALED * _SCALE_BYTES) if can_pack(weight) else None
+
+
+def unpacked_shape(weight: Int8[Tensor, "N bytes"]) -> torch.Size:
+    """The shape of a matrix in eight bits when it is unpacked."""
+    return torch.Size((len(weight), weight.shape[1] * SCALED // (SCALED + _SCALE_BYTES)))
 
 
 def pack(weight: Float[Tensor, "N K"]) -> Int8[Tensor, "N bytes"]:
@@ -144,8 +149,11 @@ def rows(weight: Tensor, numbers: Int64[Tensor, "*shape"]) -> Float[Tensor, "*sh
 
 
 def linear(x: Tensor, layer: nn.Linear) -> Tensor:
-    """W x + b: (..., inputs) -> (..., outputs), in the type of x; see `product`."""
-    return product(x, layer.weight, layer.bias)
+    """W x + b: (..., inputs) -> (..., outputs), in the type of x; with an adapter (`neural/adapters.py`), and what it
+    adds. See `product`.
+    """
+    y, adapter = product(x, layer.weight, layer.bias), layer._modules.get("adapter")
+    return y if adapter is None or not adapter.is_on else y + adapter(x).to(y.dtype)
 
 
 def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -156,8 +164,11 @@ def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         return _by_kernel(x, weight, bias)
     if is_one_by_one() and x.shape[-2] > 1:
         return by_position(lambda part: product(part, weight, bias), x)
-    if weight.dtype == x.dtype or torch.is_autocast_enabled(x.device.type):
+    if weight.dtype == x.dtype or (torch.is_autocast_enabled(x.device.type) and not is_packed(weight)):
         return F.linear(x, weight, bias)
+    if torch.is_grad_enabled() and x.requires_grad and not weight.requires_grad:
+        frozen: Tensor = _Frozen.apply(x, weight, bias)  # type: ignore[no-untyped-call]
+        return frozen
     return _widening(x, weight, bias)
 
 
@@ -167,13 +178,51 @@ def _widening(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """
     if is_in_blocks(weight):
         return F.linear(x, layouts.unpacked(weight).to(x.dtype), bias)
+    found = None
+    for rows, tile in _wide_tiles(weight, x.dtype):
+        part = F.linear(x, tile, None if bias is None else bias[rows])
+        found = part.new_empty(*x.shape[:-1], len(weight)) if found is None else found
+        found[..., rows] = part
+    return x.new_empty(*x.shape[:-1], 0) if found is None else found
+
+
+def _wide_tiles(weight: Tensor, dtype: torch.dtype) -> Iterator[tuple[slice, Tensor]]:
+    """Some rows of a matrix at a time, widened; of one in blocks, all."""
+    if is_in_blocks(weight):
+        yield slice(None), layouts.unpacked(weight).to(dtype)
+        return
     step = max(1, _WIDENED // weight.shape[1])
-    found = x.new_empty(*x.shape[:-1], len(weight))
     for begin in range(0, len(weight), step):
         rows = slice(begin, begin + step)
-        widened = unpack(weight[rows]) if is_packed(weight) else weight[rows]
-        found[..., rows] = F.linear(x, widened.to(x.dtype), None if bias is None else bias[rows])
-    return found
+        yield rows, (unpack(weight[rows]) if is_packed(weight) else weight[rows]).to(dtype)
+
+
+def wide(weight: Tensor) -> Tensor:
+    """A frozen matrix in 32 bits; one that is trained, or has 32 bits, as it is."""
+    if weight.requires_grad or weight.dtype == torch.float32:
+        return weight
+    return unpack(weight) if is_packed(weight) else weight.float()
+
+
+class _Frozen(torch.autograd.Function):
+    """A product by a matrix that is not trained: for gradients, it is widened again, and never held as a whole."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        ctx.save_for_backward(weight)
+        ctx.dtype = x.dtype
+        return _widening(x, weight, bias)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        [gradient], [weight] = gradients, ctx.saved_tensors
+        gradient = gradient.to(ctx.dtype)
+        by_x = None
+        for rows, tile in _wide_tiles(weight, ctx.dtype):
+            part = gradient[..., rows] @ tile
+            by_x = part if by_x is None else by_x.add_(part)
+        assert by_x is not None
+        return by_x, None, None
 
 
 def _suits_blocks(x: Tensor) -> bool:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from chainrule.errors import SettingError
 from chainrule.neural.layers.basic import pause
-from chainrule.neural.layers.matrix_products import product
+from chainrule.neural.layers.matrix_products import product, wide
 from chainrule.protocol import BEGIN, END
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ def cross_entropy(
         raise SettingError("label_smoothing does not work with logits that are capped; leave it out")
     if smoothing and known is not None:
         raise SettingError("label_smoothing does not work beside a known distribution; leave it out")
+    weight = wide(weight)  # once for all positions
     if smoothing:
         sharp = cross_entropy(hidden, weight, bias, targets, weights=weights)
         above = _above_mean(hidden, weight, bias, targets)
@@ -129,7 +130,7 @@ class _InBlocks(torch.autograd.Function):
         exponent: Tensor | None,
     ) -> Tensor:
         by_exponent = None if exponent is None else torch.zeros_like(exponent)
-        by_weight = torch.zeros_like(weight, dtype=torch.float32)
+        by_weight = torch.zeros_like(weight, dtype=torch.float32) if ctx.needs_input_grad[1] else None
         by_bias = None if bias is None else torch.zeros_like(bias, dtype=torch.float32)
         total = torch.zeros((), device=hidden.device)
         dtype = F.linear(hidden[:1], weight[:1]).dtype  # that of products under autocast; each matrix is cast once
@@ -162,19 +163,20 @@ class _InBlocks(torch.autograd.Function):
                 if by_bias is not None:
                     by_bias += exact.sum(0)
             by_hidden[block] = logits @ low_weight  # `logits` now holds the gradients with respect to the logits
-            by_weight += logits.t() @ low_hidden[block]
+            if by_weight is not None:
+                by_weight += logits.t() @ low_hidden[block]
         ctx.save_for_backward(by_hidden[: len(hidden)], by_weight, by_bias, by_exponent)
         ctx.dtypes = weight.dtype, None if bias is None else bias.dtype
         return total
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        [gradient] = gradients
-        by_hidden, by_weight, by_bias, by_exponent = ctx.saved_tensors
+        [gradient], (by_hidden, by_weight, by_bias, by_exponent) = gradients, ctx.saved_tensors
         dtype, bias_dtype = ctx.dtypes
         by_bias = None if by_bias is None else (by_bias * gradient).to(bias_dtype)
         by_exponent = None if by_exponent is None else by_exponent * gradient
-        return by_hidden * gradient, (by_weight * gradient).to(dtype), by_bias, None, None, None, None, by_exponent
+        by_weight = None if by_weight is None else (by_weight * gradient).to(dtype)
+        return by_hidden * gradient, by_weight, by_bias, None, None, None, None, by_exponent
 
 
 def _into_gradient(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -11,6 +12,7 @@ import torch
 
 from chainrule.base.memory import available_memory, bytes_shown
 from chainrule.errors import SettingError, TextError
+from chainrule.neural.adapters import adapter_matrices, adapters_of, add_adapters
 from chainrule.neural.build import build
 from chainrule.neural.config import settings_of as network_settings
 from chainrule.neural.layers.ngram_memory import dense_parameters
@@ -19,7 +21,13 @@ from chainrule.neural.network import Network
 from chainrule.neural.quantization import check_trainable
 from chainrule.protocol import END
 from chainrule.training.batches import blocks, check_long_enough, lanes
-from chainrule.training.defaults import recipe_for, row_length, with_stream_defaults
+from chainrule.training.defaults import (
+    ADAPTER_RATE,
+    recipe_for,
+    row_length,
+    with_adapter_defaults,
+    with_stream_defaults,
+)
 from chainrule.training.job import TrainingJob, ValidationResult
 
 if TYPE_CHECKING:
@@ -87,7 +95,8 @@ def stream_job(
     objective: Callable[[Network, Setup], Objective],
 ) -> TrainingJob[Network]:
     """A job that trains a network on a stream. Raises TextError if the stream is too short; SettingError."""
-    training, validation = with_stream_defaults(config, options.training), options.validation
+    adapter, validation = options.adapter, options.validation
+    training = with_stream_defaults(config, with_adapter_defaults(options.training, adapter))
     if validation is not None and not validation.stream.size:
         raise TextError("the text to validate on is empty; give another, or leave it out")
     check_long_enough(stream, row_length(config, training))
@@ -98,15 +107,21 @@ def stream_job(
             "window"
         )
     recipe = recipe_for(config, training)
+    if adapter is not None and training.learning_rate is None and training.optimiser == "adamw":
+        recipe = replace(recipe, rate=ADAPTER_RATE)
     _check_table_fits(config)
 
     notes = [] if options.vectors is None else [coverage_of(options.vectors, vocabulary_size)]
     if options.start is not None:
-        check_trainable(options.start)
+        if adapter is None:
+            check_trainable(options.start)
     else:
         notes += _notes_on_short_documents(stream, config)
 
     def build_network() -> Network:
+        if adapter is not None and options.start is not None:
+            add_adapters(options.start, adapter.rank, adapter.scale, adapter.lora_layers)
+            return options.start
         counts = torch.from_numpy(counts_of(stream, vocabulary_size)) if config.output != "full" else None
         network = build(config, vocabulary_size, counts)
         if options.vectors is not None:
@@ -118,10 +133,10 @@ def stream_job(
     return TrainingJob(
         training=training,
         recipe=recipe,
-        network=network_settings(config),
+        network=network_settings(config) | ({} if adapter is None else asdict(adapter)),
         text=text_record(stream, vocabulary_size, options),
         build=build_network,
-        matrices=Network.matrices,
+        matrices=Network.matrices if adapter is None else adapter_matrices,
         objective=objective,
         step=f"{recipe.batch} rows of {row_length(config, training)} tokens",
         memory_hint="batch, row_tokens or width",
@@ -174,7 +189,10 @@ def _notes_on_short_documents(stream: Int32[ndarray, " tokens"], config: Network
 
 def flops_per_token(network: Network) -> float:
     """Floating-point operations per token, forward and backward: six per weight in a product, and attention."""
-    weights = sum(parameter.numel() for parameter in dense_parameters(network) if parameter.dim() >= 2)
+    matrices = [parameter for parameter in dense_parameters(network) if parameter.dim() >= 2]
+    weights = sum(weight.numel() for weight in matrices)
+    if adapters_of(network):  # four for those that are not trained
+        return 6.0 * weights - 2.0 * sum(weight.numel() for weight in matrices if not weight.requires_grad)
     config = network.config
     if config.output == "full" and not config.tied:
         weights -= network.embedding.weight.numel()  # a lookup, not a product
