@@ -7,9 +7,8 @@ import tempfile
 from pathlib import Path
 
 from build import build
-from environments import ROOT, WITHOUT_TORCH, ReleaseError, environment, install_lowest, pythons, smoke
-
 from dist import report
+from environments import ROOT, WITHOUT_TORCH, ReleaseError, environment, install_lowest, pythons, smoke
 
 
 def main() -> int:
