@@ -121,3 +121,21 @@ def test_from_python(folder: Path) -> None:
         next(decode_ctc(stack, None))
     with pytest.raises(SettingError, match="words limit what a language model knows"):
         next(decode_ctc(stack, None, labels=LABELS, words=("ab",)))
+
+
+def test_what_is_no_output_of_a_network_is_refused(folder: Path, tmp_path: Path) -> None:
+    """Costs and half probabilities would decode to nonsense, as logits."""
+    good = logits_of("ab")
+    probs = np.exp(good) / np.exp(good).sum(axis=1, keepdims=True)
+    for outputs, message in (
+        (-np.log(probs), "these are costs"),
+        (probs / 2, "all numbers are from 0 to 1"),
+        (good + 1j, "they are complex"),
+    ):
+        with pytest.raises(SettingError, match=message):
+            next(decode_ctc(outputs, None, labels=LABELS))
+    for name, content in (("cut", (folder / "two.npz").read_bytes()[:300]), ("junk", b"PK\003\004junk")):
+        path = tmp_path / f"{name}.npz"
+        path.write_bytes(content)
+        with pytest.raises(TextError, match="is no file of NumPy's that can be read"):
+            next(decode_ctc(str(path), None, labels=LABELS))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -43,6 +44,8 @@ def check_outputs(outputs: object, labels: int) -> Float64[ndarray, "T labels"]:
     """
     try:
         matrix = np.asarray(outputs)
+        if matrix.dtype.kind == "c":
+            raise TypeError("they are complex")
         matrix = matrix if matrix.dtype.kind in "fiu" else np.asarray(outputs, np.float64)
     except (TypeError, ValueError) as error:
         raise SettingError(f"these are no numbers in rows of the same length ({error}); expected a matrix") from None
@@ -73,6 +76,19 @@ def kind_of(matrix: Float64[ndarray, "T labels"]) -> Kind:
     if matrix.max() <= _ROUNDING and np.abs(np.exp(matrix).sum(axis=1) - 1).max() < _ROUNDING:
         return "log-probabilities"
     return "logits"
+
+
+def check_meaning(matrix: Float64[ndarray, "T labels"], kind: Kind) -> None:
+    """Raises SettingError for costs, and probabilities whose rows do not sum to one: as logits, they mean nothing."""
+    if kind != "logits" or matrix.min() < 0:
+        return
+    if np.abs(np.exp(-matrix).sum(axis=1) - 1).max() < _ROUNDING:
+        raise SettingError("these are costs, negative logarithms of probabilities; give the negative of them")
+    if 0 < matrix.max() <= 1:
+        raise SettingError(
+            "all numbers are from 0 to 1, and rows do not sum to one; expected probabilities whose rows do, "
+            "log-probabilities or logits"
+        )
 
 
 def as_log_probs(matrix: Float64[ndarray, "T labels"], kind: Kind) -> Float64[ndarray, "T labels"]:
@@ -111,8 +127,11 @@ def read_utterances(path: str) -> Iterator[Utterance | TextError]:
             yield Utterance("1", loaded, path)
     except FileNotFoundError:
         raise TextError(f"{path}: there is no such file; expected matrices: .npy, .npz or JSON lines") from None
-    except (OSError, ValueError, EOFError) as error:
-        raise TextError(f"{path}: is no file of NumPy's that can be read ({error}); write it with numpy.save") from None
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        reason = "its arrays are Python objects" if "pickle" in str(error) else error
+        raise TextError(
+            f"{path}: is no file of NumPy's that can be read ({reason}); write it with numpy.save"
+        ) from None
 
 
 def _json_utterances(path: str) -> Iterator[Utterance | TextError]:

@@ -100,7 +100,7 @@ def _save_word_list(
     words = [token.decode("utf-8", "replace") for token in tokenizer.vocabulary.tokens()]
     words = ["" if JOINER in word else word for word in words]
     table = _in_one_table(parts, "cannot be written as a word list").table
-    write_word_list(path, table, words, config, f"of {path.name}", int(time.time()), progress)
+    write_word_list(path, table, words, config, "words of an n-gram model", int(time.time()), progress)
 
 
 def _in_one_table(parts: ModelParts, problem: str) -> NGramModel | PaddedModel:

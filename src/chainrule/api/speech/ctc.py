@@ -18,7 +18,15 @@ from chainrule.errors import ChainruleError, SettingError, TextError
 from chainrule.speech.alphabet import Alphabet
 from chainrule.speech.beams import START
 from chainrule.speech.language_model import ShallowFusion
-from chainrule.speech.logits import Utterance, as_log_probs, check_outputs, kind_of, read_labels, read_utterances
+from chainrule.speech.logits import (
+    Utterance,
+    as_log_probs,
+    check_meaning,
+    check_outputs,
+    kind_of,
+    read_labels,
+    read_utterances,
+)
 from chainrule.speech.search import Labels, Limits, Search, output_beam
 from chainrule.speech.words import Hotwords
 
@@ -168,6 +176,7 @@ class Decoder:
                 raise SettingError("there are no frames; expected one or more")
             matrix = check_outputs(utterance.outputs, len(labels.names))
             kind = kind_of(matrix)
+            check_meaning(matrix, kind)
         search = Search(labels, self._fusion, self._limits, self._hotwords)
         cache: Cache = {("", False): (0.0, 0.0, None)}
         search.load([START], cache)

@@ -62,6 +62,9 @@ def lines_of(name: str, progress: Progress, task: str = "reading") -> Iterator[L
             progress(task, stream.position, total)
 
 
+_LARGEST_SCORE = 1e30  # sums and products of scores stay finite
+
+
 def finite_score(value: object, line: Line, what: str) -> float:
     """A finite number from a text. what: the number's name, for the message. Raises TextError."""
     try:
@@ -74,6 +77,8 @@ def finite_score(value: object, line: Line, what: str) -> float:
         raise line.error(f"{what} is {_shown(value)}; expected a number")
     if not math.isfinite(number):
         raise line.error(f"{what} is {number}; expected a finite number, so that hypotheses can be compared")
+    if abs(number) > _LARGEST_SCORE:
+        raise line.error(f"{what} is {number:g}; expected a number up to {_LARGEST_SCORE:g}")
     return number
 
 
