@@ -98,7 +98,7 @@ BAD_MODELS: dict[str, tuple[Callable[[Path], object], str]] = {
     "binary": (lambda folder: (folder / "config.json").write_bytes(b"\xff\xfe"), "config.json: cannot be read"),
     "another version": (
         lambda folder: replaced(folder / "config.json", '"format": 1', '"format": 2'),
-        "config.json: format: Input should be 1, found '2'",
+        "config.json: has format 2, which a newer chainrule writes; this one reads up to 1: install a newer one",
     ),
     "a misspelt field": (
         lambda folder: replaced(folder / "config.json", '"family"', '"famliy"'),

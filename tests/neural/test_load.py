@@ -29,8 +29,9 @@ class Measured:
 @pytest.fixture
 def processors(monkeypatch: pytest.MonkeyPatch) -> Iterator[Measured]:
     """Of a machine with four, whose load is measured at every call."""
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.delenv("CHAINRULE_THREADS", raising=False)
+    for name in ("OMP_NUM_THREADS", "CHAINRULE_THREADS", "LOCAL_WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    set_threads(None)
     before = torch.get_num_threads()
     torch.set_num_threads(4)
     for name, value in {"_all_threads": 4, "_chosen": 4, "_SECONDS_BETWEEN": 0, "_set_here": threading.local()}.items():

@@ -111,20 +111,8 @@ def read_utterances(path: str) -> Iterator[Utterance | TextError]:
         yield from _json_utterances(path)
         return
     try:
-        loaded = np.load(path, allow_pickle=False)
-        if suffix == ".npz":
-            with loaded:
-                labels = None
-                if "labels" in loaded.files:
-                    labels = tuple(str(label) for label in loaded["labels"])
-                for name in loaded.files:
-                    if name != "labels":
-                        yield Utterance(name, loaded[name], f"{path}, {name}", labels)
-        elif loaded.ndim == 3:
-            for i, matrix in enumerate(loaded, 1):
-                yield Utterance(str(i), matrix, f"{path}, matrix {i}")
-        else:
-            yield Utterance("1", loaded, path)
+        with open(path, "rb") as file:  # which NumPy would leave open where it is no archive
+            yield from _arrays(np.load(file, allow_pickle=False), path)
     except FileNotFoundError:
         raise TextError(f"{path}: there is no such file; expected matrices: .npy, .npz or JSON lines") from None
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
@@ -132,6 +120,22 @@ def read_utterances(path: str) -> Iterator[Utterance | TextError]:
         raise TextError(
             f"{path}: is no file of NumPy's that can be read ({reason}); write it with numpy.save"
         ) from None
+
+
+def _arrays(loaded: Any, path: str) -> Iterator[Utterance]:
+    """The matrices that NumPy has read: an archive, a stack or one."""
+    if isinstance(loaded, np.lib.npyio.NpzFile):
+        labels = None
+        if "labels" in loaded.files:
+            labels = tuple(str(label) for label in loaded["labels"])
+        for name in loaded.files:
+            if name != "labels":
+                yield Utterance(name, loaded[name], f"{path}, {name}", labels)
+    elif loaded.ndim == 3:
+        for i, matrix in enumerate(loaded, 1):
+            yield Utterance(str(i), matrix, f"{path}, matrix {i}")
+    else:
+        yield Utterance("1", loaded, path)
 
 
 def _json_utterances(path: str) -> Iterator[Utterance | TextError]:
