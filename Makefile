@@ -70,7 +70,7 @@ lint: .venv/installed
 	$(BIN)/mypy
 
 docs: .venv/docs-installed ## the guide as a website that opens offline: site/index.html
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "open site/index.html"
 
 lectures: .venv/installed ## runs every command of the pages of lectures, writes their figures anew and says what moved; MODEL=smollm2.gguf for those of an open model

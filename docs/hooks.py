@@ -26,10 +26,19 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for page in (ROOT / "docs").rglob("*.md"):
         uri = page.relative_to(ROOT / "docs").as_posix()
         for _, path in links_outside(uri).findall(page.read_text(encoding="utf-8")):
-            generated[path] = (ROOT / path).read_text(encoding="utf-8")
+            copy_page(path, generated)
     for uri, content in generated.items():
         files.append(File.generated(config, uri, content=content))
     return files
+
+
+def copy_page(path: str, generated: dict[str, str]) -> None:
+    """Copies a page from outside docs/, and those beside it that it links to."""
+    if path in generated:
+        return
+    generated[path] = (ROOT / path).read_text(encoding="utf-8").replace("](../../docs/", "](../../")
+    for name in re.findall(r"\]\(([\w.-]+\.md)[)#]", generated[path]):
+        copy_page(f"{Path(path).parent.as_posix()}/{name}", generated)
 
 
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:

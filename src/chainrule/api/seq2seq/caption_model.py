@@ -162,7 +162,7 @@ class CaptionModel:
 
         pictures: each as for `given`. The options are those of `CaptionOptions`. Raises TextError, SettingError.
 
-        good:  model.caption(["dog.jpg"])[0][0].text
+        good:  [captions] = model.caption(["dog.jpg"]); captions[0].text
         """
         if isinstance(pictures, str):
             raise TypeError("caption takes several pictures; put a single one in a list")

@@ -231,7 +231,7 @@ class Seq2SeqModel:
         The options are those of `WriteOptions`. Raises MarkerError; SettingError if a source is too long, or the
         vocabulary lacks a word of `begin`.
 
-        good:  model.write(["ein Hund"], begin="the")[0][0].text
+        good:  [texts] = model.write(["ein Hund"], begin="the"); texts[0].text
         """
         with showing(options.progress) as progress:
             return self.generator.search(as_texts(texts), options, progress)
