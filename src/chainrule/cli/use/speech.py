@@ -95,21 +95,23 @@ def ctc(
             else:
                 print(utterance.text, flush=True)
 
-        with _Outputs(nbest_out, nbest, times, frame) as outputs:
+        with _Outputs(nbest_out, nbest, times, frame, "matrices could not be decoded") as outputs:
             decoded = decode_ctc(logits, loaded, **given_settings(options), on_error=outputs.report, progress=progress)
             outputs.write(decoded, show, f"{logits}: has no matrix; expected one or more")
-    outputs.check(f"{logits}: ", "matrices could not be decoded")
+    outputs.check()
 
 
 class _Outputs:
     """What both verbs write: lists for rescore and times of words; and how many of the sounds or matrices failed."""
 
-    def __init__(self, nbest_out: Path | None, nbest: int, times: Path | None, frame: float) -> None:
-        """nbest: how many texts of each a list has. frame: the seconds from one frame to the next."""
+    def __init__(self, nbest_out: Path | None, nbest: int, times: Path | None, frame: float, failure: str) -> None:
+        """nbest: how many texts of each a list has. frame: the seconds from one frame to the next. failure: the end of
+        the message where some failed.
+        """
         self._paths, self._nbest, self.frame = (nbest_out, times), nbest, frame
         self._stack = ExitStack()
-        self._errors: list[ChainruleError] = []
-        self._count = 0
+        self._failure = failure
+        self._failed = self._count = 0
 
     def __enter__(self) -> _Outputs:
         from chainrule.base.files import replace_file
@@ -123,7 +125,7 @@ class _Outputs:
         self._stack.__exit__(*raised)
 
     def report(self, error: ChainruleError) -> None:
-        self._errors.append(error)
+        self._failed += 1
         note(str(error))
 
     def write(
@@ -139,13 +141,13 @@ class _Outputs:
             if self._write_times is not None:
                 _write_times(self._write_times, utterance, self.frame)
         if not self._count:
-            raise self._errors[0] if self._errors else SettingError(nothing)
+            self.check()
+            raise SettingError(nothing)
 
-    def check(self, place: str, what: str) -> None:
-        """Raises SettingError where some have failed. what: what is so of them."""
-        if self._errors:
-            failed = len(self._errors)
-            raise SettingError(f"{place}{failed:,} of {self._count + failed:,} {what}; see above")
+    def check(self) -> None:
+        """Raises SettingError where some have failed."""
+        if self._failed:
+            raise SettingError(f"{self._failed:,} of {self._count + self._failed:,} {self._failure}; see above")
 
 
 def _check_outputs(nbest_out: Path | None, times: Path | None, inputs: Sequence[str], *, overwrite: bool) -> None:
@@ -258,10 +260,11 @@ def transcribe(
                 print(f"{printable(utterance.text)}\t{printable(utterance.id)}", flush=True)
             number += 1
 
-        with _Outputs(nbest_out, max(nbest, 100), times, speech.step_seconds) as outputs:
+        failure = "sounds could not be transcribed"
+        with _Outputs(nbest_out, max(nbest, 100), times, speech.step_seconds, failure) as outputs:
             decoded = speech.transcribe(read(), loaded, **given, on_error=outputs.report, progress=progress)
             outputs.write(decoded, show, "there is no sound to transcribe")
-    outputs.check("", "sounds could not be transcribed")
+    outputs.check()
 
 
 @Parameter(name="*")
