@@ -167,10 +167,13 @@ _TYPES = {"html": "text/html; charset=utf-8", "css": "text/css; charset=utf-8", 
 
 @cache
 def page_files() -> dict[str, tuple[bytes, str]]:
-    """The content and the media type of each file, by its name."""
+    """The content and the media type of each file, by its path below the page's address."""
     static = files("chainrule.explorer") / "static"
     contents = {
-        file.name: file.read_bytes() for file in static.iterdir() if file.name.endswith((".html", ".css", ".js"))
+        folder + file.name: file.read_bytes()
+        for folder in ("", "views/")
+        for file in (static / folder).iterdir()
+        if file.name.endswith((".html", ".css", ".js"))
     }
     contents["style.css"] = render("base.css.j2").encode() + contents["style.css"]
     return {name: (content, _TYPES[name.rpartition(".")[2]]) for name, content in contents.items()}

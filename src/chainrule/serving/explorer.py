@@ -132,11 +132,10 @@ def add_explorer(app: FastAPI, post: Callable[..., None], service: Service) -> N
     async def to_page() -> Response:
         return RedirectResponse(PAGE)
 
-    @app.get(PAGE, include_in_schema=False)
-    @app.get(PAGE + "{name}", include_in_schema=False)
-    async def page_file(name: str = "index.html") -> Response:
+    @app.get(PAGE + "{name:path}", include_in_schema=False)
+    async def page_file(name: str) -> Response:
         try:
-            content, kind = page_files()[name]
+            content, kind = page_files()[name or "index.html"]
         except KeyError:
             raise ApiError(404, "there is no such file", code="not_found") from None
         return Response(content, headers=HEADERS, media_type=kind)

@@ -1,12 +1,12 @@
 // The same results from a program: curl, Python and the command line.
 
-import * as attention from "./attention.js";
-import * as beams from "./beams.js";
-import * as chat from "./chat.js";
+import * as attention from "./views/attention.js";
+import * as beams from "./views/beams.js";
+import * as chat from "./views/chat.js";
 import { element } from "./elements.js";
-import * as next from "./next.js";
-import * as playground from "./playground.js";
-import * as surprisal from "./surprisal.js";
+import * as next from "./views/next.js";
+import * as playground from "./views/playground.js";
+import * as surprisal from "./views/surprisal.js";
 
 const LONGEST = 20000; // characters of a text
 

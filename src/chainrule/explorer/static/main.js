@@ -1,15 +1,15 @@
 // The page: its views, their fields, and what the address says of both.
 
-import * as attention from "./attention.js";
-import * as beams from "./beams.js";
-import * as chat from "./chat.js";
+import * as attention from "./views/attention.js";
+import * as beams from "./views/beams.js";
+import * as chat from "./views/chat.js";
 import { drawCommands } from "./commands.js";
 import { button, element } from "./elements.js";
-import * as next from "./next.js";
-import * as playground from "./playground.js";
+import * as next from "./views/next.js";
+import * as playground from "./views/playground.js";
 import { save } from "./save.js";
 import { Failure, ask, isBack, setKey } from "./server.js";
-import * as surprisal from "./surprisal.js";
+import * as surprisal from "./views/surprisal.js";
 
 const VIEWS = { next, surprisal, playground, chat, beams, attention };
 const LONGEST_ADDRESS = 30000; // characters; a longer text is left out of it

@@ -1,7 +1,7 @@
 // Attention: where each token looks, by layer and head; of a caption, on the picture.
 
-import { ask } from "./server.js";
-import { button, download, element, escaped, figure, table, tokenText } from "./elements.js";
+import { ask } from "../server.js";
+import { button, download, element, escaped, figure, table, tokenText } from "../elements.js";
 import { subject } from "./next.js";
 
 export const title = "Attention";

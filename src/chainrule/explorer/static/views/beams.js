@@ -1,7 +1,7 @@
 // Beams: all hypotheses of a beam search, step by step, with running totals and fates.
 
-import { ask } from "./server.js";
-import { button, element, figure, table, tokenText } from "./elements.js";
+import { ask } from "../server.js";
+import { button, element, figure, table, tokenText } from "../elements.js";
 import { subject } from "./next.js";
 
 export const title = "Beams";

@@ -1,7 +1,7 @@
 // Playground: texts that the model writes after a prompt, as they grow, side by side.
 
-import { Failure, stream } from "./server.js";
-import { element, visible } from "./elements.js";
+import { Failure, stream } from "../server.js";
+import { element, visible } from "../elements.js";
 import { sampling } from "./next.js";
 
 export const title = "Playground";

@@ -1,7 +1,7 @@
 // Surprisal: how unexpected each token, word, character or byte of a text is, to one model or to two.
 
-import { ask } from "./server.js";
-import { element, figure, table, tokenText, visible } from "./elements.js";
+import { ask } from "../server.js";
+import { element, figure, table, tokenText, visible } from "../elements.js";
 import { subject } from "./next.js";
 
 export const title = "Surprisal";

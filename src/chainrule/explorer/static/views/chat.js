@@ -1,7 +1,7 @@
 // Chat: a conversation with a model that has a chat template, answered as it is written.
 
-import { Failure, stream } from "./server.js";
-import { button, element, visible } from "./elements.js";
+import { Failure, stream } from "../server.js";
+import { button, element, visible } from "../elements.js";
 
 export const title = "Chat";
 export const fields = ["model", "text", "temperature", "top_p", "max_tokens", "seed"];

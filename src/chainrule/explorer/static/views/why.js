@@ -1,6 +1,6 @@
 // Why a token has its probability: the back-off chain, the components of a mixture, the layers and n-gram memory of a network.
 
-import { element, figure, probability, table, tokenText } from "./elements.js";
+import { element, figure, probability, table, tokenText } from "../elements.js";
 
 /** What there is to say of one of the tokens of a record; null if that is nothing. */
 export function drawWhy(record, chosen) {

@@ -1,7 +1,7 @@
 // Next words: the likeliest tokens after a text, what the settings cut, and why each has its probability.
 
-import { ask } from "./server.js";
-import { button, element, figure, probability, table, tokenText } from "./elements.js";
+import { ask } from "../server.js";
+import { button, element, figure, probability, table, tokenText } from "../elements.js";
 import { drawWhy, shares } from "./why.js";
 
 export const title = "Next words";
