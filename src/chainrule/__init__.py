@@ -90,6 +90,7 @@ _PUBLIC = {
     "evaluation.texts.text_scores": ("TextScores", "measure_captions", "measure_summaries", "measure_translations"),
     "experiments.findings": ("Findings",),
     "experiments.run": ("experiment",),
+    "explorer.offline.page": ("ExplorerPage", "explore"),
     "explorer.show": ("TextView", "show"),
     "mixture.config": ("CacheConfig", "MixtureConfig"),
     "neural.config": (

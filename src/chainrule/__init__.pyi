@@ -141,6 +141,8 @@ if TYPE_CHECKING:
     from chainrule.evaluation.texts.text_scores import measure_translations as measure_translations
     from chainrule.experiments.findings import Findings as Findings
     from chainrule.experiments.run import experiment as experiment
+    from chainrule.explorer.offline.page import ExplorerPage as ExplorerPage
+    from chainrule.explorer.offline.page import explore as explore
     from chainrule.explorer.show import TextView as TextView
     from chainrule.explorer.show import show as show
     from chainrule.mixture.config import CacheConfig as CacheConfig

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlencode
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.shared.options import WholeNumber
-from chainrule.cli.shared.screen import note
+from chainrule.cli.shared.models import open_model
+from chainrule.cli.shared.options import NO_FLAGS, Flags, Needs, Overwrite, WholeNumber, given_settings
+from chainrule.cli.shared.screen import note, progress_bar
 from chainrule.cli.use.serve import name_models, note_event
+from chainrule.explorer.config import PageOptions
 from chainrule.report.comparison import Explorer
 
 if TYPE_CHECKING:
@@ -29,6 +31,14 @@ def explore(
     no_browser: Annotated[
         bool, Parameter(negative=(), help="Print the address of the page, and open no browser.")
     ] = False,
+    static: Annotated[
+        bool, Parameter(negative=(), help="Write the page as one file that computes by itself, without a server.")
+    ] = False,
+    output: Annotated[
+        Path | None, Parameter(name=("--output", "-o"), help="static: the file to write, .html."), Needs("static")
+    ] = None,
+    options: Flags[PageOptions] = NO_FLAGS,
+    overwrite: Annotated[Overwrite, Needs("static")] = False,
 ) -> None:
     """Look into models on a page: next words, surprisal, samples, beams, attention.
 
@@ -37,11 +47,17 @@ def explore(
     The page comes from this machine alone, and only this machine can open it.
     Ctrl-C stops it. chainrule serve has it too, under /explore/. Needs FastAPI:
     pip install 'chainrule[serve]'.
-    """
-    from chainrule.serving.processes import serve as serve_models
 
+    --static lm/ -o page.html writes one file of at most 5 MB instead, which any
+    browser opens from the disk: next words, surprisal, the playground and
+    attention, computed in the page. For n-gram models and small Transformers.
+    """
     if not models:
         raise CycloptsError(msg="A model to explore is missing.")
+    if static:
+        _write_page(models, output, given_settings(options), overwrite=overwrite)
+        return
+    from chainrule.serving.processes import serve as serve_models
 
     def show_page(address: str) -> None:
         page = f"{address}/explore/"
@@ -52,6 +68,22 @@ def explore(
     named = name_models(models)
     serve_models(named, port=port, on_start=show_page, on_event=note_event)
     note("stopped")
+
+
+def _write_page(models: Sequence[str], output: Path | None, settings: dict[str, Any], *, overwrite: bool) -> None:
+    """Writes the explorer as one file."""
+    from chainrule.explorer.offline.page import check_page_file
+    from chainrule.explorer.offline.page import explore as explore_without_server
+
+    if output is None:
+        raise CycloptsError(msg="--static writes a file: name it with -o page.html.")
+    check_page_file(output, overwrite=overwrite)
+    named = name_models(models)
+    with progress_bar() as progress:
+        opened = {name: open_model(path, None, None, progress) for name, path in named.items()}
+    page = explore_without_server(opened, **settings)
+    page.save(output, overwrite=overwrite)
+    print(f"{output}: {', '.join(named)} in {len(page.html.encode()):,} bytes; open it in a browser")
 
 
 def explorer_of(models: Sequence[str]) -> Explorer | None:

@@ -64,7 +64,7 @@ export function drawCommands(state, about) {
   if (state.text.length > LONGEST) return [element("p", {}, "The text is too long to show here.")];
   const of = OF_VIEW[state.view](state, shell(`${state.model}/`), about), isGiven = about.given && !OF_ALL.includes(state.view);
   const loaded = `import chainrule\nmodel = chainrule.load(${python(`${state.model}/`)})`;
-  const codes = { curl: post(of.path, of.body) };
+  const codes = about.isOffline ? {} : { curl: post(of.path, of.body) };
   if (about.given === "picture") codes.Python = `${loaded}\nmodel.given("picture.jpg")`;
   else codes.Python = `${loaded}${isGiven ? `.given(${python(state.given)})` : ""}\n${of.python}`;
   if (!about.given || (state.view === "attention" && about.given === "source")) codes["command line"] = of.command;

@@ -83,6 +83,7 @@ function say(message) {
 async function describe(signal) {
   if (about.model === state.model) return;
   about = await ask("/v1/explore/model", { model: state.model }, signal);
+  if (about.lacks?.includes(state.view)) change({ view: "next" });
   drawFields();
   place("command-list").replaceChildren(...drawCommands(state, about));
 }
@@ -157,6 +158,7 @@ function drawField(name) {
 
 /** Whether a view's field means something now. */
 function applies(name) {
+  if (about.lacks?.includes(name)) return false;
   if (name === "other") return models.length > 1;
   if (name === "given") return about.given === "source";
   if (name === "picture") return about.given === "picture";
@@ -170,7 +172,7 @@ function drawFields() {
   const act = () => view.press ? change(view.press(state, record)) : refresh();
   place("controls").replaceChildren(element("div", { class: "fields" }, ...view.fields.filter(applies).map(drawField)), element("p", {},
     view.buttonText ? button(view.buttonText, act) : "", " ", button("Save as one HTML file", () => save(`${state.view}.html`))));
-  place("views").replaceChildren(...Object.entries(VIEWS).map(([name, { title }]) => button(title,
+  place("views").replaceChildren(...Object.entries(VIEWS).filter(([name]) => !about.lacks?.includes(name)).map(([name, { title }]) => button(title,
     () => change({ view: name }), { "aria-current": name === state.view ? "page" : null })));
   document.title = `${view.title} · ${models.join(", ")}`;
   fillFields();
@@ -192,6 +194,8 @@ async function start() {
   }
   say("");
   readAddress();
+  const begin = document.getElementById("begins-with"); // of a page without a server
+  if (begin && location.hash.length < 2) Object.assign(state, Object.fromEntries(new URLSearchParams(JSON.parse(begin.textContent))));
   change({ view: state.view });
 }
 

@@ -1,0 +1,111 @@
+// In place of server.js in a page without a server: the same functions, answered by the models that the page holds.
+
+import { NGrams, END } from "./ngrams.js";
+import { attention, nextWords, requireDistribution, surprisals } from "./records.js";
+import { draw, normalised, uniforms, warped } from "./sampling.js";
+import { Speller } from "./speller.js";
+import { Tokenizer } from "./tokenizers.js";
+import { Transformer } from "./transformer.js";
+import { unpack } from "./arrays.js";
+
+const SLICE = 25; // milliseconds of work between two moments at which the page may draw
+
+/** As in server.js. */
+export class Failure extends Error {
+  constructor(message) {
+    super(message);
+    this.isLost = this.needsKey = false;
+  }
+}
+
+export function setKey() {}
+
+export async function isBack() {}
+
+const opened = (async () => {
+  const models = new Map();
+  for (const block of document.querySelectorAll("script.model")) {
+    const { record, array } = await unpack(block.textContent);
+    const model = new (record.model.kind === "ngram" ? NGrams : Transformer)(record.model, array);
+    models.set(record.name, { name: record.name, model, tokenizer: new Tokenizer(record.tokenizer, array),
+      speller: new Speller(record.speller, array), isDistribution: record.is_distribution });
+  }
+  return models;
+})();
+
+/** What only a server can: views and fields of the page that it leaves out. */
+function lacks({ model, isDistribution }) {
+  return ["chat", "beams", "way", "lens", "changes", "unit", "given", "picture", ...model.maps ? [] : ["attention"], ...isDistribution ? [] : ["playground"]];
+}
+
+/** Waits, once some time has passed, until the page has drawn; true if the work is not wanted any more. */
+function pauses(signal) {
+  let last = performance.now();
+  return async () => {
+    if (performance.now() - last < SLICE) return false;
+    await new Promise(resolve => setTimeout(resolve));
+    last = performance.now();
+    if (signal?.aborted) throw new DOMException("", "AbortError");
+    return false;
+  };
+}
+
+async function modelOf(body) {
+  return (await opened).get(body.model);
+}
+
+const ANSWERS = {
+  "/v1/models": async () => ({ data: [...(await opened).keys()].map(id => ({ id })) }),
+  "/v1/explore/model": async body => {
+    const parts = await modelOf(body);
+    return { given: null, fills: false, chats: false, isOffline: true, lacks: lacks(parts) };
+  },
+  "/v1/explore/next": async (body, pause) => nextWords(await modelOf(body), body, pause),
+  "/v1/explore/surprisal": async (body, pause) => surprisals(await modelOf(body), body, pause),
+  "/v1/explore/attention": async (body, pause) => attention(await modelOf(body), body, pause),
+};
+
+/** As in server.js. */
+export async function ask(path, body, signal) {
+  if (!Object.hasOwn(ANSWERS, path)) throw new Failure("This page has no server, which this view needs: chainrule explore shows it.");
+  return told(async () => ({ ...await ANSWERS[path](body, pauses(signal)), ...body?.model && { model: body.model } }));
+}
+
+/** What work gives; its errors are sentences for people. */
+async function told(work) {
+  try {
+    return await work();
+  } catch (error) {
+    if (error.name === "AbortError" || error.constructor !== Error) throw error;
+    throw new Failure(error.message);
+  }
+}
+
+/** As in server.js: the texts of the playground, a token of each at a time. */
+export async function* stream(path, body, signal) {
+  const { model, tokenizer, isDistribution } = await modelOf(body), pause = pauses(signal);
+  const prompt = await told(async () => {
+    requireDistribution(isDistribution);
+    return tokenizer.encode(body.prompt ?? "").ids;
+  });
+  for (let index = 0; index < body.n; index++) {
+    const uniform = uniforms(body.seed, index), ids = [...prompt], decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+    const bytesOf = () => tokenizer.align(ids.map(id => tokenizer.tokens[id])).bytes;
+    let state = ids.reduce((own, id) => model.after(own, id), model.start()), done = bytesOf().length, reason = "length";
+    const piece = (text, finish = null) => ({ choices: [{ index, text, finish_reason: finish }] });
+    for (let count = 0; count < body.max_tokens; count++) {
+      await pause();
+      const token = draw(normalised(warped(model.distribution(state), body)), uniform());
+      if (token === END) {
+        reason = "stop";
+        break;
+      }
+      ids.push(token);
+      state = model.after(state, token);
+      const bytes = bytesOf();
+      yield piece(decoder.decode(bytes.subarray(done), { stream: true }));
+      done = bytes.length;
+    }
+    yield piece(decoder.decode(), reason);
+  }
+}

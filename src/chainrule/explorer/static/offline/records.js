@@ -1,0 +1,210 @@
+// What the views show of a model in the page, in the form of explorer/records.py and explorer/pictures.py.
+
+import { END, UNKNOWN } from "./ngrams.js";
+import { byWeight, normalised, warped } from "./sampling.js";
+
+const LONGEST = 20000; // characters of a text
+const RANKED = 1000; // characters of a text whose tokens are ranked, which needs the whole distribution at each
+const LIKELIER = 10, GUESSES = 5, MOST_TOKENS = 512;
+
+/** The next token after a text. pause: a promise that lets the page breathe, or ends the work. */
+export async function nextWords({ model, tokenizer, isDistribution }, body, pause) {
+  requireDistribution(isDistribution);
+  const letters = Array.from(body.text), text = letters.slice(-LONGEST).join("");
+  const { ids } = tokenizer.encode(text), state = await stateAfter(model, ids, pause);
+  const logProbs = model.distribution(state), probs = logProbs.map(Math.exp);
+  const drawn = normalised(warped(logProbs, body));
+  const best = byWeight(logProbs).slice(0, body.top ?? 20).filter(token => probs[token] > 0);
+  const isDrawn = token => drawn[token] > 0;
+  let entropy = 0, possible = 0, kept = 0, cut = 0;
+  probs.forEach((prob, token) => {
+    if (prob > 0) entropy -= prob * logProbs[token];
+    if (isDrawn(token)) kept += 1;
+    if (prob > 0 && token !== UNKNOWN) {
+      possible += 1;
+      if (!isDrawn(token)) cut += prob;
+    }
+  });
+  const context = order => ["<s>", ...ids.slice(-order).map(id => tokenizer.shown(id))].slice(ids.length > order ? 1 : 0);
+  return {
+    kind: "next", context: ids.slice(-8).map(id => tokenizer.shown(id)), possible, is_distribution: isDistribution, entropy, kept, cut_prob: cut,
+    tokens: best.map(token => ({ token: tokenizer.tokens[token], shown: tokenizer.shown(token), added: tokenizer.added(ids, token, text),
+      prob: probs[token], log_prob: logProbs[token], drawn: drawn[token] })),
+    left_out: letters.length - Math.min(letters.length, LONGEST),
+    ...model.why(state, context, best), ...layersOf(model, tokenizer, state, best),
+  };
+}
+
+function layersOf(model, tokenizer, state, best) {
+  if (!model.lens) return {};
+  const layers = model.lens(state);
+  if (layers.length < 2) return {};
+  return { layers: layers.map((row, i) => ({
+    layer: i + 1, guesses: byWeight(row).slice(0, GUESSES).map(token => ({ shown: tokenizer.shown(token), prob: Math.exp(row[token]) })),
+    probs: best.map(token => Math.exp(row[token])),
+  })) };
+}
+
+async function stateAfter(model, ids, pause) {
+  let state = model.start();
+  for (const id of ids) state = model.after(state, id);
+  if (model.read) await readSlowly(model, state.inputs, pause);
+  return state;
+}
+
+/** Reads a text by a network with pauses: what is read is kept. */
+async function readSlowly(model, inputs, pause) {
+  for (let i = 1; i < inputs.length; i++) {
+    if (await pause()) return;
+    model.read(inputs.slice(0, i));
+  }
+}
+
+/** The surprisal of each unit of a text, its end last. */
+export async function surprisals(parts, body, pause) {
+  const { model, tokenizer, isDistribution } = parts, by = body.by ?? "tokens";
+  const letters = Array.from(body.text), text = letters.slice(0, LONGEST).join(""), isShort = letters.length <= RANKED;
+  if (by === "words" && isShort && tokenizer.beginsWord) requireDistribution(isDistribution);
+  const { written, ids } = tokenizer.encode(text), { bytes, starts, stops } = tokenizer.align(written);
+  const scored = await scores(parts, written, ids, pause, isShort && (by === "words" || (by === "tokens" && isDistribution)), by);
+  const all = new Uint8Array(bytes.length + 1);
+  all.set(bytes);
+  all[bytes.length] = 10;
+  const places = { starts: [...starts, bytes.length], stops: [...stops, bytes.length + 1] };
+  const units = by === "tokens" ? ofTokens(scored, places) : by === "words" ? ofWords(all, scored, places) : spread(all, scored, places, by);
+  const decoder = new TextDecoder("utf-8", { ignoreBOM: true }), before = [0];
+  for (const byte of all) before.push(before.at(-1) + ((byte & 0xc0) !== 0x80 ? 1 : 0));
+  const isEnd = i => i === units.length - 1;
+  const shown = units.map((unit, i) => {
+    const stop = isEnd(i) ? unit.start : unit.stop;
+    const own = by === "bytes" ? Array.from(all.subarray(unit.start, stop), byte => byte < 128 ? String.fromCharCode(byte) : `\\x${byte.toString(16)}`).join("") : decoder.decode(all.subarray(unit.start, stop));
+    return { text: isEnd(i) ? "</s>" : by === "tokens" ? written[i] : own, log_prob: finite(unit.closed), text_log_prob: finite(unit.total), known: !unit.unknown,
+      start: before[unit.start], stop: before[stop], start_byte: unit.start, stop_byte: stop,
+      ...by === "tokens" && scored.ranks[i] ? { rank: scored.ranks[i].rank, likelier: scored.ranks[i].likelier } : {},
+      ...unit.whole === undefined ? {} : { whole_log_prob: finite(unit.whole) } };
+  });
+  const sum = values => values.reduce((total, value) => total + value, 0), total = finite(sum(scored.total));
+  return { by, units: shown, normalised: decoder.decode(bytes), log_prob: finite(sum(scored.closed)), text_log_prob: total, tokens: ids.length + 1,
+    oov: ids.filter(id => id === UNKNOWN).length, bytes: all.length, bits_per_byte: total === null ? null : -total / all.length / Math.LN2,
+    left_out: letters.length - Math.min(letters.length, LONGEST) };
+}
+
+/** log P of each token and of </s>: as token_scores.py has it, in nats; and what else was likely there. */
+async function scores({ model, tokenizer, speller }, written, ids, pause, isRanked, by) {
+  const types = speller.unseenTypes, closed = [], total = [], unknown = [], ranks = [], ends = [0];
+  const needsRow = isRanked && (by === "tokens" || tokenizer.beginsWord);
+  let state = model.start();
+  for (const [i, token] of [...ids, END].entries()) {
+    if (await pause()) break;
+    const row = model.read || needsRow ? model.distribution(state) : null;
+    const logProb = row ? row[token] : model.logProb(state, token), isUnknown = token === UNKNOWN && i < ids.length;
+    let own = logProb;
+    if (types !== 1) {
+      const share = row ? row[UNKNOWN] : model.logProb(state, UNKNOWN);
+      own += (isUnknown ? Math.log(types) : 0) - Math.log1p((types - 1) * Math.exp(share));
+    }
+    if (isUnknown) own += speller.logProb(written[i]);
+    closed.push(logProb);
+    total.push(own);
+    unknown.push(isUnknown);
+    if (needsRow && by === "tokens" && i < ids.length) ranks.push(rankOf(row, token, tokenizer));
+    if (needsRow && by === "words" && i > 0) ends.push(endOf(row, tokenizer));
+    if (i < ids.length) state = model.after(state, token);
+  }
+  return { closed, total, unknown, ranks, ends: isRanked && by === "words" ? [...ends, ...tokenizer.beginsWord ? [0] : []] : null };
+}
+
+function rankOf(row, token, tokenizer) {
+  let rank = 1;
+  for (const logProb of row) if (logProb > row[token]) rank += 1;
+  return { rank, likelier: byWeight(row).slice(0, LIKELIER).map(best => tokenizer.shown(best)) };
+}
+
+/** log P(the word ends | the tokens before). */
+function endOf(row, tokenizer) {
+  let sum = 0;
+  for (const token of tokenizer.beginsWord) sum += Math.exp(row[token]);
+  return Math.log(Math.min(sum, 1));
+}
+
+function ofTokens({ closed, total, unknown }, { starts, stops }) {
+  return starts.map((start, i) => ({ start, stop: stops[i], closed: closed[i], total: total[i], unknown: unknown[i] }));
+}
+
+const isWhite = byte => byte === 32 || (byte >= 9 && byte <= 13) || byte === 0;
+
+/** Words as text/units.py has them: runs of visible bytes, and the end. */
+function ofWords(bytes, { closed, total, unknown, ends }, { starts, stops }) {
+  const words = [];
+  for (let i = 0; i < bytes.length - 1; i++) {
+    if (isWhite(bytes[i])) continue;
+    if (i === 0 || isWhite(bytes[i - 1])) words.push({ start: i, stop: i + 1 });
+    else words.at(-1).stop = i + 1;
+  }
+  words.push({ start: bytes.length - 1, stop: bytes.length });
+  for (const word of words) Object.assign(word, { closed: 0, total: 0, unknown: false, tokens: [] });
+  starts.forEach((start, token) => {
+    let last = stops[token] - 1;
+    while (last >= start && isWhite(bytes[last])) last -= 1;
+    const isEnd = token === starts.length - 1;
+    const found = isEnd ? words.length - 1 : last >= start ? words.findLastIndex(word => word.start <= last) : words.findIndex(word => word.start >= start);
+    const word = words[found];
+    word.closed += closed[token];
+    word.total += total[token];
+    word.unknown ||= unknown[token];
+    word.tokens.push(token);
+  });
+  if (ends && ends.length > 1) {
+    // The first token of each word, and where the last one stops: a word pays for its own end.
+    const firsts = [...words.map(({ tokens }, i) => tokens[0] ?? words.slice(i).find(word => word.tokens.length).tokens[0]), starts.length];
+    words.forEach((word, i) => { word.whole = word.total + ends[firsts[i + 1]] - ends[firsts[i]]; });
+  } else if (ends) for (const word of words) word.whole = word.total;
+  return words;
+}
+
+/** Each token's log-probability spread evenly over its bytes and the white space before it. */
+function spread(bytes, { closed, total, unknown }, { stops }, by) {
+  const units = [];
+  for (let i = 0; i < bytes.length; i++) {
+    if (by === "bytes" || (bytes[i] & 0xc0) !== 0x80) units.push({ start: i, stop: i + 1, closed: 0, total: 0, unknown: false });
+    else units.at(-1).stop = i + 1;
+  }
+  const unitOf = new Int32Array(bytes.length);
+  units.forEach((unit, i) => unitOf.fill(i, unit.start, unit.stop));
+  stops.forEach((stop, token) => {
+    const first = token ? stops[token - 1] : 0, size = Math.max(1, stop - first);
+    for (let i = first; i < first + size; i++) {
+      const unit = units[unitOf[i]];
+      unit.closed += closed[token] / size;
+      unit.total += total[token] / size;
+      unit.unknown ||= unknown[token];
+    }
+  });
+  return units;
+}
+
+/** The attention of a layer, for a text. */
+export async function attention({ model, tokenizer }, body, pause) {
+  if (!model.maps) throw new Error("This model has no attention to show; expected a Transformer.");
+  const { ids } = tokenizer.encode(body.text), { context, heads, layers, begins_with: begins } = model.record;
+  const most = Math.min(MOST_TOKENS, context === null ? MOST_TOKENS : context - 1);
+  if (ids.length > most) throw new Error(`The text has ${ids.length.toLocaleString()} tokens; attention is shown of up to ${most.toLocaleString()}: shorten it.`);
+  await pause();
+  const layer = Math.min(body.layer ?? 0, layers - 1), inputs = [begins, ...ids];
+  const weights = model.maps(inputs, layer), shown = ["</s>", ...ids.map(id => tokenizer.shown(id))];
+  return { kind: "maps", heading: body.text, layers: Array.from({ length: layers }, (_, i) => `text, layer ${i + 1}`), layer, rows: shown, columns: shown,
+    heads, weights: base64(weights), removable: false };
+}
+
+function base64(numbers) {
+  const bytes = new Uint8Array(numbers.buffer);
+  let binary = "";
+  for (let i = 0; i < bytes.length; i += 32768) binary += String.fromCharCode(...bytes.subarray(i, i + 32768));
+  return btoa(binary);
+}
+
+export function requireDistribution(isDistribution) {
+  if (!isDistribution) throw new Error("The scores of stupid-backoff do not sum to one, so it can score text but not predict or draw words; train with another smoothing for that.");
+}
+
+const finite = value => Number.isFinite(value) ? value : null;

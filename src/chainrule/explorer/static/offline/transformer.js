@@ -1,0 +1,299 @@
+// A small Transformer in the page: as neural/encoders/blocks.py reads one token after another, with keys and values kept.
+
+import { END } from "./ngrams.js";
+
+const BLOCK = 32; // weights that share a scale in eight bits
+
+const gelu = x => 0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3)));
+const sigmoid = x => 1 / (1 + Math.exp(-x));
+const CLAMP = 7, SHARPNESS = 1.702; // of gpt-oss
+const ACTIVATIONS = {
+  relu: x => Math.max(x, 0), relu_squared: x => Math.max(x, 0) ** 2, gelu, geglu: gelu, silu: x => x * sigmoid(x), swiglu: x => x * sigmoid(x),
+  gelu_exact: x => 0.5 * x * (1 + erf(x / Math.SQRT2)), geglu_exact: x => 0.5 * x * (1 + erf(x / Math.SQRT2)),
+  clamped_swiglu: x => Math.min(x, CLAMP) * sigmoid(SHARPNESS * Math.min(x, CLAMP)),
+};
+
+/** The error function, to 1e-14: its series, or its continued fraction (Abramowitz and Stegun 7.1.5, 7.1.14). */
+function erf(x) {
+  const size = Math.abs(x);
+  if (size > 6) return Math.sign(x);
+  if (size < 2.5) {
+    let term = x, sum = x;
+    for (let n = 1; Math.abs(term) > 1e-17 * Math.abs(sum); n++) {
+      term *= -x * x / n;
+      sum += term / (2 * n + 1);
+    }
+    return 2 / Math.sqrt(Math.PI) * sum;
+  }
+  let fraction = 0;
+  for (let n = 60; n > 0; n--) fraction = n / 2 / (size + fraction);
+  return Math.sign(x) * (1 - Math.exp(-x * x) / Math.sqrt(Math.PI) / (size + fraction));
+}
+
+/** W x + b; W by rows. */
+function product(matrix, bias, x, rows) {
+  const out = new Float32Array(rows), width = x.length;
+  for (let row = 0, at = 0; row < rows; row++, at += width) {
+    let [a, b, c, d] = [0, 0, 0, 0], i = 0;
+    for (; i + 3 < width; i += 4) {
+      a += matrix[at + i] * x[i];
+      b += matrix[at + i + 1] * x[i + 1];
+      c += matrix[at + i + 2] * x[i + 2];
+      d += matrix[at + i + 3] * x[i + 3];
+    }
+    for (; i < width; i++) a += matrix[at + i] * x[i];
+    out[row] = a + b + c + d + (bias ? bias[row] : 0);
+  }
+  return out;
+}
+
+function addTo(x, y, scale = 1) {
+  for (let i = 0; i < x.length; i++) x[i] += scale * y[i];
+  return x;
+}
+
+export class Transformer {
+  constructor(record, array) {
+    this.record = record;
+    this.weights = {};
+    for (const [name, shape] of Object.entries(record.shapes)) this.weights[name] = weightOf(array, name, shape);
+    this.vocabularySize = record.shapes["embedding.weight"][0];
+    this.output = this.weights["output.weight"] ?? this.weights["embedding.weight"];
+    const { positions, rotated, rotary_base: base } = record;
+    if (positions === "rotary") this.waves = Float64Array.from({ length: rotated / 2 }, (_, i) => base ** (-2 * i / rotated));
+    this.session = null; // what was read last, since texts that follow mostly begin alike
+  }
+
+  // A state is the tokens that were read, </s> before them; what a network computes of them is kept for one text at a time.
+  start() {
+    return { inputs: [this.record.begins_with] };
+  }
+
+  after(state, token) {
+    return { inputs: [...state.inputs, token === END ? this.record.begins_with : token] };
+  }
+
+  distribution(state) {
+    return this.logProbsOf(this.read(state.inputs).hidden);
+  }
+
+  logProb(state, token) {
+    return this.distribution(state)[token];
+  }
+
+  /** What the text after which `state` stands has been read to: the last hidden state, and each layer's. watch: as for step. */
+  read(inputs, watch = null) {
+    const { context } = this.record;
+    const begin = windowStart(inputs.length, context);
+    let session = watch ? null : this.session;
+    if (session) {
+      let shared = 0;
+      while (shared < session.inputs.length && session.inputs[shared] === inputs[shared]) shared += 1;
+      const isWhole = shared === session.inputs.length && shared <= inputs.length;
+      if (session.begin !== begin) session = null;
+      else if (!isWhole) session = this.cut(session, Math.min(shared, inputs.length - 1));
+    }
+    if (!session) session = { begin, inputs: inputs.slice(0, begin), keys: this.caches(), values: this.caches(), hidden: null, layers: [] };
+    for (let i = session.inputs.length; i < inputs.length; i++) {
+      [session.hidden, session.layers] = this.step(inputs[i], i - begin, session, watch);
+      session.inputs.push(inputs[i]);
+    }
+    if (!watch) this.session = session;
+    return session;
+  }
+
+  /** A reading without what came after so many tokens. */
+  cut(session, length) {
+    const kept = length - session.begin;
+    if (kept <= 0) return null;
+    return { begin: session.begin, inputs: session.inputs.slice(0, length), hidden: null, layers: [],
+      keys: session.keys.map(rows => rows.slice(0, kept)), values: session.values.map(rows => rows.slice(0, kept)) };
+  }
+
+  caches() {
+    return Array.from({ length: this.record.layers }, () => []);
+  }
+
+  /** Reads a token; its hidden state for the output, and those of each layer. watch: gets the weights of each head. */
+  step(token, position, session, watch) {
+    const { width, layers, embedding_scale: scale, embedding_norm: isNormed } = this.record;
+    let x = this.weights["embedding.weight"].slice(token * width, (token + 1) * width);
+    if (scale !== 1) for (let i = 0; i < width; i++) x[i] *= scale;
+    if (isNormed) x = this.normed(x, "embedding.norm");
+    this.addPosition(x, position);
+    const states = [];
+    for (let layer = 0; layer < layers; layer++) {
+      x = this.block(x, layer, position, session, watch);
+      states.push(x.slice());
+    }
+    return [this.record.post ? x : this.normed(x, "encoder.norm"), states];
+  }
+
+  addPosition(x, position) {
+    const { positions, position_offset: offset, width } = this.record;
+    if (positions === "learned") addTo(x, this.weights["encoder.places.vectors"].subarray((position + offset) * width, (position + offset + 1) * width));
+    if (positions === "sinusoidal") {
+      const even = Math.ceil(width / 2) * 2;
+      for (let i = 0; i < width; i++) {
+        const angle = position * 10000 ** (-2 * (i >> 1) / even);
+        x[i] += Math.fround(i % 2 ? Math.cos(angle) : Math.sin(angle));
+      }
+    }
+  }
+
+  block(x, layer, position, session, watch) {
+    const { post, parallel, sublayer_norms: places, residual_scale: scale } = this.record;
+    const name = `encoder.blocks.${layer}`;
+    const norm = (i, y) => this.normed(y, `${name}.norms.${i}`), after = (i, y) => this.normed(y, `${name}.norms_after.${i}`);
+    if (places !== "before") {
+      addTo(x, after(0, this.attention(places === "both" ? norm(0, x) : x, layer, position, session, watch)), scale);
+      return addTo(x, after(1, this.fed(places === "both" ? norm(1, x) : x, layer)), scale);
+    }
+    const normed = post ? x : norm(0, x);
+    const attended = this.attention(normed, layer, position, session, watch);
+    if (parallel) {
+      addTo(attended, this.fed(!post && this.record.norms > 1 ? norm(1, x) : normed, layer));
+      addTo(x, attended, scale);
+      return post ? norm(0, x) : x;
+    }
+    addTo(x, attended, scale);
+    if (post) {
+      x = norm(0, x);
+      return norm(1, addTo(x.slice(), this.fed(x, layer), scale));
+    }
+    return addTo(x, this.fed(norm(1, x), layer), scale);
+  }
+
+  attention(x, layer, position, session, watch) {
+    const { heads, key_heads: keyHeads, head_width: width, normed, window, scale, cap, slopes } = this.record;
+    const name = `encoder.blocks.${layer}.attention`, rows = heads + 2 * keyHeads;
+    const all = product(this.weights[`${name}.query_key_value.weight`], this.weights[`${name}.query_key_value.bias`], x, rows * width);
+    for (let head = 0; head < heads + keyHeads; head++) {
+      const part = all.subarray(head * width, (head + 1) * width);
+      if (normed) this.normHead(part, this.weights[`${name}.gains.${head < heads ? 0 : 1}`]);
+      if (this.waves) this.rotate(part, position);
+    }
+    session.keys[layer].push(all.slice(heads * width, (heads + keyHeads) * width));
+    session.values[layer].push(all.slice((heads + keyHeads) * width));
+    const keys = session.keys[layer], values = session.values[layer], first = window === null ? 0 : Math.max(0, keys.length - window);
+    const out = new Float32Array(heads * width);
+    for (let head = 0; head < heads; head++) {
+      const at = Math.floor(head / (heads / keyHeads)) * width, weights = new Float64Array(keys.length);
+      let highest = -Infinity, total = 0;
+      for (let i = first; i < keys.length; i++) {
+        let score = 0;
+        const key = keys[i];
+        for (let j = 0; j < width; j++) score += all[head * width + j] * key[at + j];
+        score *= scale;
+        if (cap !== null) score = Math.tanh(score / cap) * cap;
+        if (slopes) score -= slopes[head] * (keys.length - 1 - i);
+        weights[i] = score;
+        highest = Math.max(highest, score);
+      }
+      for (let i = first; i < keys.length; i++) total += weights[i] = Math.exp(weights[i] - highest);
+      for (let i = first; i < keys.length; i++) {
+        const weight = weights[i] /= total, value = values[i];
+        for (let j = 0; j < width; j++) out[head * width + j] += weight * value[at + j];
+      }
+      watch?.(layer, head, position, weights);
+    }
+    return product(this.weights[`${name}.out.weight`], this.weights[`${name}.out.bias`], out, x.length);
+  }
+
+  normHead(part, gain) {
+    const { normed_epsilon: epsilon, above_one: aboveOne } = this.record;
+    let sum = 0;
+    for (const value of part) sum += value * value;
+    const factor = 1 / Math.sqrt(sum / part.length + epsilon);
+    for (let i = 0; i < part.length; i++) part[i] *= factor * (gain ? gain[i] + (aboveOne ? 1 : 0) : 1);
+  }
+
+  rotate(part, position) {
+    const half = this.waves.length;
+    for (let i = 0; i < half; i++) {
+      const angle = position * this.waves[i], cos = Math.fround(Math.cos(angle)), sin = Math.fround(Math.sin(angle));
+      const [a, b] = [part[i], part[half + i]];
+      part[i] = a * cos - b * sin;
+      part[half + i] = b * cos + a * sin;
+    }
+  }
+
+  fed(x, layer) {
+    const { activation, gated } = this.record, name = `encoder.blocks.${layer}.feed_forward`, act = ACTIVATIONS[activation];
+    const hidden = product(this.weights[`${name}.up.weight`], this.weights[`${name}.up.bias`], x, this.record.shapes[`${name}.up.weight`][0]);
+    let inner = hidden;
+    if (gated) {
+      const half = hidden.length / 2, isClamped = activation === "clamped_swiglu";
+      inner = hidden.slice(0, half);
+      for (let i = 0; i < half; i++) {
+        const beside = hidden[half + i];
+        inner[i] = act(inner[i]) * (isClamped ? Math.max(-CLAMP, Math.min(CLAMP, beside)) + 1 : beside);
+      }
+    } else for (let i = 0; i < inner.length; i++) inner[i] = act(inner[i]);
+    return product(this.weights[`${name}.down.weight`], this.weights[`${name}.down.bias`], inner, x.length);
+  }
+
+  normed(x, name) {
+    const { norm, epsilon, above_one: aboveOne } = this.record, gain = this.weights[`${name}.weight`], shift = this.weights[`${name}.bias`];
+    let mean = 0, square = 0;
+    if (norm === "layer") {
+      for (const value of x) mean += value;
+      mean /= x.length;
+    }
+    for (const value of x) square += (value - mean) ** 2;
+    const factor = 1 / Math.sqrt(square / x.length + epsilon), out = new Float32Array(x.length);
+    for (let i = 0; i < x.length; i++) {
+      out[i] = (x[i] - mean) * factor * (gain ? gain[i] + (aboveOne && norm === "rms" ? 1 : 0) : 1) + (shift ? shift[i] : 0);
+    }
+    return out;
+  }
+
+  /** log P of every token by the output; <s> has none. */
+  logProbsOf(hidden) {
+    const { logit_scale: scale, logit_cap: cap } = this.record, x = scale === 1 ? hidden : hidden.map(value => value * scale);
+    const logits = Float64Array.from(product(this.output, this.weights["output.bias"], x, this.vocabularySize));
+    if (cap !== null) for (let i = 0; i < logits.length; i++) logits[i] = Math.tanh(logits[i] / cap) * cap;
+    logits[1] = -Infinity;
+    let highest = -Infinity, total = 0;
+    for (const logit of logits) highest = Math.max(highest, logit);
+    for (const logit of logits) total += Math.exp(logit - highest);
+    const norm = highest + Math.log(total);
+    return logits.map(logit => logit - norm);
+  }
+
+  /** The distributions that each layer would predict after what a state has read (the logit lens). */
+  lens(state) {
+    const { layers } = this.read(state.inputs);
+    return layers.map(hidden => this.logProbsOf(this.record.post ? hidden : this.normed(hidden, "encoder.norm")));
+  }
+
+  /** The weights of all heads of a layer, row by row, for a text with </s> before it. */
+  maps(inputs, layer) {
+    const { heads } = this.record, size = inputs.length, weights = new Float32Array(heads * size * size);
+    this.read(inputs, (of, head, position, row) => {
+      if (of === layer) weights.set(row, (head * size + position) * size);
+    });
+    return weights;
+  }
+
+  why() {
+    return {};
+  }
+}
+
+function weightOf(array, name, shape) {
+  const plain = array(name);
+  if (plain) return plain;
+  const numbers = array(`${name}#int8`), scales = array(`${name}#scales`), values = new Float32Array(shape[0] * shape[1]);
+  for (let block = 0, at = 0; block < scales.length; block++) {
+    for (let i = 0; i < BLOCK; i++, at++) values[at] = numbers[at] * scales[block];
+  }
+  return values;
+}
+
+/** As in neural/scoring.py. */
+function windowStart(inputs, context) {
+  if (context === null || inputs <= context) return 0;
+  const stride = context - Math.floor(context / 2);
+  return Math.ceil((inputs - context) / stride) * stride;
+}

@@ -1,0 +1,235 @@
+"""The explorer as one file: opened from the disk in Chromium, it gives Python's own numbers, and asks nobody."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from browser import CHROMIUM, Browser, Page
+
+import chainrule
+from chainrule.cli.main import run
+from chainrule.explorer.records import next_words, surprisals
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+in_chromium = pytest.mark.skipif(
+    CHROMIUM is None, reason="NO CHROMIUM: the explorer's page is not tested; apt-get install chromium"
+)
+
+TRAIN = Path(__file__).parents[1] / "fixtures" / "train.txt"
+ODD = "ke di Zürich, 日本 (ba-ba) don't 3.14  <b>\n\tx ﬁ é́ zz9"
+TEXTS = ["ke di ba", "", ODD, "ka vi nin bu gi " * 5]
+BY = ("tokens", "words", "characters", "bytes")
+CLOSE = 1e-4  # nats a token
+SAMPLING: dict[str, Any] = {"temperature": 0.7, "top_k": 7, "top_p": 0.8, "min_p": 0.05}
+SHOWN = "document.querySelector('#result table') || document.querySelector('#message')?.innerText"
+
+
+def table(order: int = 3, tokenizer: Any = "word", **settings: Any) -> chainrule.CausalModel:
+    return chainrule.train(TRAIN, chainrule.NGramConfig(order=order, **settings), tokenizer=tokenizer)
+
+
+def network(tokenizer: Any = "byte", **settings: Any) -> chainrule.CausalModel:
+    sizes = {"layers": 2, "width": 32, "heads": 2, "context": 32, "zero_projections": False}
+    config = chainrule.TransformerConfig(**{**sizes, **settings})
+    return chainrule.train(TRAIN, config, tokenizer=tokenizer, training=chainrule.TrainingConfig(steps=1, compile="no"))
+
+
+@pytest.fixture(scope="module")
+def tables() -> dict[str, chainrule.CausalModel]:
+    bpe, unigram = (chainrule.TokenizerConfig(kind=kind, vocabulary_size=280) for kind in ("bpe", "unigram"))
+    lower = chainrule.TokenizerConfig(kind="word", normalise=("nfkc", "lower"), vocabulary_size=100)
+    return {
+        "words": table(),
+        "compact": table().compact(),
+        "additive": table(tokenizer="whitespace", smoothing="lidstone"),
+        "likelihood": table(2, smoothing="maximum-likelihood"),
+        "stupid": table(smoothing="stupid-backoff"),
+        "padded": table(begins="all"),
+        "unigrams": table(1, tokenizer=lower),
+        "characters": table(4, "character"),
+        "bytes": table(4, "byte", smoothing="witten-bell"),
+        "bpe": table(3, bpe),
+        "unigram pieces": table(3, unigram),
+    }
+
+
+@pytest.fixture(scope="module")
+def networks() -> dict[str, chainrule.CausalModel]:
+    gpt: dict[str, Any] = {
+        "norm": "layer",
+        "norm_gain": True,
+        "biases": True,
+        "tied": True,
+        "embedding_norm": False,
+        "query_key_norm": False,
+    }
+    return {
+        "own": network(chainrule.TokenizerConfig(kind="bpe", vocabulary_size=270), embedding_norm=True),
+        "int8": network().compact(),
+        "gpt": network(**gpt, positions="learned", feed_forward="gelu", initialisation="gpt2"),
+        "first": network(**gpt, norm_place="post", positions="sinusoidal", feed_forward="relu", score="dot"),
+        "llama": network(key_value_heads=1, feed_forward="swiglu", norm_gain=True, rotary_base=500.0),
+        "aside": network(parallel=True, positions="alibi", window=5, feed_forward="geglu_exact", memory="document"),
+        "gemma": network(
+            sublayer_norms="both", norm_gain=True, gains_above_one=True, score_cap=20.0, logit_cap=10.0,
+            scaled_embedding=True, feed_forward="geglu", head_width=12, rotary_width=8, norm_epsilon=1e-6,
+        ),
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    browser = Browser(tmp_path_factory.mktemp("profile"))
+    yield browser
+    browser.close()
+
+
+def opened(browser: Browser, models: dict[str, chainrule.CausalModel], path: Path, **options: Any) -> Page:
+    chainrule.explore(models, **options).save(path)
+    page = browser.open(path.as_uri())
+    page.wait(SHOWN)
+    return page
+
+
+def answer(page: Page, path: str, **body: Any) -> dict[str, Any]:
+    """What the page's views get."""
+    asked = f"import('page/server.js').then(server => server.ask({json.dumps(path)}, {json.dumps(body)}))"
+    record: dict[str, Any] = page.evaluate(asked)
+    return record
+
+
+def check_close(own: Any, expected: Any, closeness: float = CLOSE) -> None:
+    """Equal, but for floating-point numbers, which are close."""
+    if isinstance(expected, float):
+        assert own == pytest.approx(expected, abs=closeness)
+    else:
+        assert own == expected
+
+
+def check_surprisals(page: Page, name: str, model: chainrule.CausalModel, text: str, by: Any) -> None:
+    expected, own = surprisals(model, text, by), answer(page, "/v1/explore/surprisal", model=name, text=text, by=by)
+    for key in expected.keys() - {"units"}:
+        check_close(own[key], expected[key], CLOSE * expected["tokens"])
+    assert len(own["units"]) == len(expected["units"])
+    for unit, one in zip(own["units"], expected["units"], strict=True):
+        assert unit.keys() == one.keys()
+        for key in one.keys() - {"likelier", "rank"}:  # of equally likely tokens, either may come first
+            check_close(unit[key], one[key])
+
+
+def check_next(page: Page, name: str, model: chainrule.CausalModel, text: str, **settings: Any) -> None:
+    expected = next_words(model, text, 20, chainrule.SamplingConfig(**settings))
+    own = answer(page, "/v1/explore/next", model=name, text=text, top=20, **settings)
+    for key in ("context", "possible", "entropy", "cut_prob", "left_out"):
+        check_close(own[key], expected[key])
+    by_token = {token["token"]: token for token in own["tokens"]}
+    for token in expected["tokens"]:
+        if token["token"] in by_token:
+            for key in token:
+                check_close(by_token[token["token"]][key], token[key])
+    for step, one in zip(own.get("backoff", []), expected.get("backoff", []), strict=True):
+        assert (step["context"], step["continuations"]) == (one["context"], one["continuations"])
+    for layer, one in zip(own.get("layers", []), expected.get("layers", []), strict=True):
+        assert sorted(layer["probs"]) == pytest.approx(sorted(one["probs"]), abs=CLOSE)
+
+
+@in_chromium
+def test_tables_give_the_numbers_of_python(
+    browser: Browser, tables: dict[str, chainrule.CausalModel], tmp_path: Path
+) -> None:
+    page = opened(browser, tables, tmp_path / "page.html")
+    for i, (name, model) in enumerate(tables.items()):
+        for j, text in enumerate(TEXTS):
+            check_surprisals(page, name, model, text, BY[(i + j) % len(BY)])
+            check_surprisals(page, name, model, text, "tokens")
+            if name != "stupid":
+                check_next(page, name, model, text, **SAMPLING if j % 2 else {})
+    assert page.problems == []
+    assert page.requests == [(tmp_path / "page.html").as_uri()]
+    page.close()
+
+
+@in_chromium
+def test_transformers_give_the_numbers_of_python(
+    browser: Browser, networks: dict[str, chainrule.CausalModel], tmp_path: Path
+) -> None:
+    page = opened(browser, networks, tmp_path / "page.html")
+    for i, (name, model) in enumerate(networks.items()):
+        for j, text in enumerate(TEXTS):
+            check_surprisals(page, name, model, text, BY[(i + j) % len(BY)])
+            check_next(page, name, model, text, **SAMPLING if j % 2 else {})
+        text, layer = "ka vi", 1
+        own = answer(page, "/v1/explore/attention", model=name, text=text, layer=layer)
+        expected = chainrule.attend(model, text).maps[layer]
+        assert own["rows"] == list(expected.rows)
+        floats = f"Array.from(new Float32Array(Uint8Array.from(atob('{own['weights']}'), c => c.charCodeAt(0)).buffer))"
+        assert page.evaluate(floats) == pytest.approx(expected.weights.ravel().tolist(), abs=CLOSE)
+    assert page.problems == []
+    page.close()
+
+
+@in_chromium
+def test_the_views_work_without_a_server(browser: Browser, tmp_path: Path) -> None:
+    """A text that looks like markup stays a text; generation depends on its seed alone; the page can be saved."""
+    hostile = "<img/src=x/onerror=window.hacked=1> ke"
+    page = opened(browser, {"</script>": table()}, tmp_path / "page.html", text=hostile)
+    assert page.evaluate("document.querySelector('textarea').value") == hostile
+    names = page.evaluate("[...document.querySelectorAll('#views button')].map(one => one.innerText)")
+    assert names == ["Next words", "Surprisal", "Playground"]
+    write = "[...document.querySelectorAll('button')].find(one => one.innerText === '%s')?.click()"
+    texts = "[...document.querySelectorAll('article')].map(one => one.innerText)"
+    page.evaluate(write % "Playground")
+    page.wait("document.querySelectorAll('article').length === 2 && !document.querySelector('#result.is-old')")
+    first = page.evaluate(texts)
+    page.evaluate(write % "Write")
+    page.wait("!document.querySelector('#result.is-old')")
+    assert page.evaluate(texts) == first != []
+    page.evaluate("globalThis.saved = null; URL.createObjectURL = file => { saved = file; return 'data:,'; }")
+    page.evaluate(write % "Save as one HTML file")
+    page.wait("saved")
+    assert "<article" in page.evaluate("saved.text()")
+    assert "<script" not in page.evaluate("saved.text()")
+    assert page.evaluate("window.hacked === undefined")
+    assert page.problems == []
+    page.close()
+
+
+def test_what_a_page_cannot_hold_is_refused_by_name(
+    tables: dict[str, chainrule.CausalModel],
+    networks: dict[str, chainrule.CausalModel],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    small: dict[str, Any] = {"layers": 1, "width": 16}
+    training = chainrule.TrainingConfig(steps=1, compile="no")
+    lstm = chainrule.train(TRAIN, chainrule.RecurrentConfig(**small), tokenizer="byte", training=training)
+    with pytest.raises(chainrule.SettingError, match=r"lstm: .*n-gram models and Transformers"):
+        chainrule.explore({"lstm": lstm})
+    with pytest.raises(chainrule.SettingError, match="positions is relative"):
+        chainrule.explore(network(positions="relative"))
+    pieces = chainrule.TokenizerConfig(kind="wordpiece", vocabulary_size=400)
+    with pytest.raises(chainrule.SettingError, match="wordpiece tokenizer"):
+        chainrule.explore(table(2, pieces))
+    mixed = chainrule.mix([tables["words"], table(1)])
+    with pytest.raises(chainrule.SettingError, match="neither"):
+        chainrule.explore(mixed)
+    monkeypatch.setattr("chainrule.explorer.offline.page.MOST", 100_000)
+    with pytest.raises(chainrule.SettingError, match=r"the page would have [\d,]+ bytes, and 100,000.*--int8"):
+        chainrule.explore(networks["own"])
+    with pytest.raises(chainrule.SettingError, match="prune"):
+        chainrule.explore(tables["words"])
+
+
+def test_the_command_writes_one_file(
+    tmp_path: Path, folders: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.html"
+    assert run(["explore", "--static", str(folders["ngram"]), f"other={folders['bytes']}", "-o", str(page)]) == 0
+    assert "ngram, other in" in capsys.readouterr().out
+    assert page.stat().st_size < 5_000_000
+    assert run(["explore", "--static", str(folders["ngram"]), "-o", str(page)]) != 0
+    assert "exists" in capsys.readouterr().err
