@@ -22,12 +22,14 @@ if TYPE_CHECKING:
 
 # Settings that the page knows, or that change nothing once a network is trained. Others must have their defaults.
 _KNOWN = frozenset(
-    "layers width heads context key_value_heads feed_forward feed_forward_width norm norm_place norm_gain "
-    "embedding_norm positions rotary_base score query_key_norm parallel window biases scaled_embedding "
-    "zero_projections initialisation dropout attention_dropout embedding_dropout head_width norm_epsilon shared_norm "
-    "without_biases position_offset sublayer_norms gains_above_one attention_scale score_cap logit_cap logit_scale "
-    "embedding_scale residual_scale output_bias rotary_width tied memory output cutoffs noise_samples noise_power "
-    "begins_with ngram_rows ngram_width".split()
+    """
+    layers width heads context key_value_heads feed_forward feed_forward_width norm norm_place norm_gain
+    embedding_norm positions rotary_base score query_key_norm parallel window biases scaled_embedding
+    zero_projections initialisation dropout attention_dropout embedding_dropout head_width norm_epsilon
+    shared_norm without_biases position_offset sublayer_norms gains_above_one attention_scale score_cap logit_cap
+    logit_scale embedding_scale residual_scale output_bias rotary_width tied memory output cutoffs noise_samples
+    noise_power begins_with ngram_rows ngram_width
+    """.split()  # noqa: SIM905  # a list would have a line each
 )
 _CHOICES = {
     "positions": ("none", "learned", "sinusoidal", "alibi", "rotary"),

@@ -93,7 +93,7 @@ def explore(models: Model | Mapping[str, Model], options: PageOptions) -> Explor
 def _to_shrink(models: Mapping[str, Model], options: PageOptions) -> str:
     """What makes a page smaller."""
     if all(is_table(model.engine) for model in models.values()):
-        return "prune the model (chainrule prune), quantise it (chainrule convert --compact), or lower its order"
+        return "prune the model (chainrule prune), or train one of a lower order"
     if options.int8:
         return "train a smaller network: about 3 million weights in eight bits fit"
     return "store matrices in eight bits (--int8), or train a smaller network: about 3 million such weights fit"
