@@ -13,7 +13,7 @@ from chainrule.api.models.model import Model, check_model
 from chainrule.api.seq2seq.caption_model import CaptionModel
 from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel
 from chainrule.base.files import check_new_file, replace_file
-from chainrule.drawing.pages import render, show_whitespace
+from chainrule.drawing.pages import render
 from chainrule.errors import SettingError
 from chainrule.evaluation.surprisal import By
 from chainrule.explorer.records import next_words, surprisals, text_model
@@ -114,14 +114,14 @@ def _pieces(record: Json, other: Json | None) -> list[Json]:
     pieces, end, normalised = [], 0, record["normalised"]
     for unit in record["units"]:
         beside = others.get((unit["start_byte"], unit["stop_byte"]))
-        bits, hint = _bits(unit), f"{unit['text']}: {_bits(unit):.2f} bits"
+        bits, hint = _bits(unit), f"{unit['shown']}: {_bits(unit):.2f} bits"
         shade = bits
         if other is not None:
             shade = 0.0 if beside is None else bits - _bits(beside)
             hint += "" if beside is None else f"; beside it: {_bits(beside):.2f} bits"
         if "rank" in unit:
             hint += f"; rank {unit['rank']}; likeliest: {', '.join(unit['likelier'])}"
-        text = unit["text"] if record["by"] == "bytes" else normalised[unit["start"] : unit["stop"]]
+        text = unit["shown"] if unit["is_part"] else normalised[unit["start"] : unit["stop"]]
         strength = min(1.0, abs(shade) / (_STRONGEST if other is None else _STRONGEST / 2))
         pieces.append(
             {
@@ -145,7 +145,7 @@ def _bar(token: Json, tokens: list[Json]) -> Json:
     """A row of the table, with the length of its bar in percent of the longest."""
     longest = max(one["prob"] for one in tokens)
     return {
-        "token": show_whitespace(token["token"]),
+        "token": token["shown"],
         "prob": f"{token['prob']:.4f}",
         "share": f"{100 * token['prob'] / longest:.1f}",
     }

@@ -1,7 +1,7 @@
 // Surprisal: how unexpected each token, word, character or byte of a text is, to one model or to two.
 
 import { ask } from "../server.js";
-import { element, figure, table, tokenText, visible } from "../elements.js";
+import { element, figure, table, tokenElement, tokenText, visible } from "../elements.js";
 import { subject } from "./next.js";
 
 export const title = "Surprisal";
@@ -62,7 +62,7 @@ function drawDifference(units, first, second) {
 /** What the mouse shows of a unit. */
 function hintOf(unit, second) {
   const spelling = bits(unit.text_log_prob) - bits(unit.log_prob);
-  return visible(`${unit.text}: ${figure(cost(unit), 2)} bits` + (unit.known ? "" : `, ${figure(spelling, 2)} of them for the spelling`) +
+  return visible(`${unit.shown}: ${figure(cost(unit), 2)} bits` + (unit.known ? "" : `, ${figure(spelling, 2)} of them for the spelling`) +
     (unit.rank ? `, rank ${unit.rank}; likeliest: ${unit.likelier.join(", ")}` : "") +
     (unit.other ? `; ${second.model}: ${figure(cost(unit.other), 2)} bits` : ""));
 }
@@ -75,7 +75,7 @@ function drawText(units, first, second, change) {
     if (unit.start > end) parts.push(visible(letters.slice(end, unit.start).join("")));
     const own = cost(unit);
     const shade = second ? unit.other ? own - cost(unit.other) : 0 : own;
-    const text = isEnd ? " ⏎" : visible(first.by === "bytes" ? unit.text : letters.slice(unit.start, unit.stop).join(""));
+    const text = isEnd ? " ⏎" : visible(unit.is_part ? unit.shown : letters.slice(unit.start, unit.stop).join(""));
     const hint = hintOf(unit, second);
     const made = element(isShort ? "button" : "span", {
       class: unit.known ? "unit" : "unit unknown", type: isShort ? "button" : null, title: hint, "aria-label": isShort ? hint : null,
@@ -94,7 +94,7 @@ function drawTable(units, second) {
   const header = ["unit", "bits", ["nats", "detail"], ...hasRank ? [["rank", second && "detail"], ["likeliest", second ? "detail wraps" : "wraps"]] : [], ...second ? [`bits, ${second.model}`, "difference"] : []];
   const rows = units.map(unit => {
     const own = cost(unit), other = unit.other && cost(unit.other);
-    return [tokenText(unit.text), figure(own, 3), figure(own * Math.LN2, 4),
+    return [tokenElement(unit.shown), figure(own, 3), figure(own * Math.LN2, 4),
       ...hasRank ? [unit.rank ? String(unit.rank) : "", unit.likelier ? unit.likelier.slice(0, 5).map(tokenText).join(" ") : ""] : [],
       ...second ? [figure(other, 3), other === null ? "—" : figure(own - other, 3)] : []];
   });
