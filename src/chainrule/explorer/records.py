@@ -101,7 +101,8 @@ def surprisals(model: Model, text: str, by: By = "tokens") -> Json:
     """The surprisal of each unit of a text, its end last, and its sum. Of a text longer than `LONGEST`, the beginning
     is read.
 
-    `shown` is a unit as people read it, `is_part` whether it begins or ends inside a character. Log-probabilities are in nats, spelling of unknown words included in `text_log_prob`. Of short texts, tokens have a
+    `shown` is a unit as people read it, `is_part` whether it begins or ends inside a character.
+    Log-probabilities are in nats, spelling of unknown words included in `text_log_prob`. Of short texts, tokens have a
     `rank`: how many were likelier, plus one; and words a `whole_log_prob`, with the end of the word in place of that of
     the word before it, see `word_figures`. Raises SettingError, MarkerError.
     """
@@ -115,7 +116,7 @@ def surprisals(model: Model, text: str, by: By = "tokens") -> Json:
     units = [{"text": unit.pop(name), **unit} for unit in record.pop(f"{name}_scores")]
     written = record["normalised"].encode("utf-8", "replace")
     for unit, own in zip(units, _shown_units(continues.tokenizer, units, by), strict=True):
-        is_part = not is_utf8(written[unit["start_byte"] : unit["stop_byte"]])
+        is_part = not _is_utf8(written[unit["start_byte"] : unit["stop_byte"]])
         unit |= {"shown": own, "is_part": is_part}
     if by == "tokens" and len(read) <= _RANKED and document.tokens > 1 and continues.is_distribution:
         ranked = rank_texts(continues.language_model, continues.tokenizer, [read], likelier=_LIKELIER)[0]
@@ -143,7 +144,7 @@ def surprisals(model: Model, text: str, by: By = "tokens") -> Json:
     }
 
 
-def is_utf8(data: bytes) -> bool:
+def _is_utf8(data: bytes) -> bool:
     try:
         data.decode()
     except UnicodeDecodeError:
@@ -154,7 +155,9 @@ def is_utf8(data: bytes) -> bool:
 def _shown_units(tokenizer: Tokenizer, units: list[Json], by: By) -> list[str]:
     """Units as people read them."""
     if by == "bytes":  # those that are no character are written as \\xe2
-        return [show_unseen(re.sub(r"^\\x(..)$", lambda match: f"<{match[1].upper()}>", unit["text"])) for unit in units]
+        return [
+            show_unseen(re.sub(r"^\\x(..)$", lambda match: f"<{match[1].upper()}>", unit["text"])) for unit in units
+        ]
     if by == "tokens":
         return tokenizer.read_tokens([unit["text"].encode() for unit in units])
     return [show_unseen(unit["text"]) for unit in units]
@@ -239,9 +242,10 @@ _GUESSES = 5  # tokens named of each layer
 def next_words(model: Model, text: str, top: int = 20, sampling: SamplingConfig | None = None) -> Json:
     """The likeliest next tokens after a text, or, for a bidirectional model, the tokens that fill its gaps.
 
-    Of each token: `shown`, as people read it; its probability, as `CausalModel.next` gives it; `drawn`, the probability after the settings, 0 where
-    they cut it; and `added`, the text that it appends, null for a token that is never generated. Log-probabilities are
-    in nats. Of a text longer than `LONGEST`, the end is read. Raises SettingError, MarkerError.
+    Of each token: `shown`, as people read it; its probability, as `CausalModel.next` gives it; `drawn`, the probability
+    after the settings, 0 where they cut it; and `added`, the text that it appends, null for a token that is never
+    generated. Log-probabilities are in nats. Of a text longer than `LONGEST`, the end is read. Raises SettingError,
+    MarkerError.
     """
     check_least("top", top, 1)
     read = text[-LONGEST:]
