@@ -251,8 +251,8 @@ def test_with_the_keyboard_alone(explored: Running, opened: Callable[..., Page])
 
 
 def test_a_row_of_attention_is_chosen_with_the_arrows(explored: Running, opened: Callable[..., Page]) -> None:
-    page = opened(explored, view="attention", model="talker", text="ke di ba")
-    page.evaluate("document.querySelector('#result select').focus()")
+    page = opened(explored, view="attention", model="talker", text="ke di ba", row=0)
+    page.evaluate("document.querySelector('[aria-label=\"Token that looks\"]').focus()")
     for row in ("1", "2"):
         page.press("ArrowDown")
         page.wait(f"document.activeElement.value === {json.dumps(row)} && location.hash.includes('row={row}')")

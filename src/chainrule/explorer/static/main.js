@@ -25,11 +25,14 @@ const FIELDS = {
   min_p: ["Min-p", "0", { type: "range", max: 0.5, step: 0.01 }],
   max_tokens: ["Tokens at most", "40", { type: "number", min: 1, max: 1000 }],
   n: ["Texts", "2", { type: "number", min: 1, max: 10 }], seed: ["Seed", "1", { type: "number", min: 0 }],
+  scale: ["Strongest colour at, bits", "32", { type: "range", min: 8, max: 64, step: 4 }],
   size: ["Beam size", "3", { type: "range", min: 1, max: 10 }],
   length: ["Tokens at most", "8", { type: "range", min: 1, max: 30 }],
-  layer: [null, "0"], view: [null, "next"], why: [null, "0"], step: [null, "0"], head: [null, "0"], row: [null, "0"], without: [null, "false"], messages: [null, "[]"],
+  view: [null, "next"], why: [null, "0"], step: [null, "0"],
+  layer: [null, ""], head: [null, ""], row: [null, ""], as: [null, "map"], special: [null, "kept"], kind: [null, ""], without: [null, "false"], messages: [null, "[]"],
 };
 
+const DRAWN = ["scale"]; // fields that change only how a record is drawn
 const SETTINGS = ["temperature", "top_k", "top_p", "min_p"];
 
 const place = id => document.getElementById(id);
@@ -145,7 +148,7 @@ async function readFile(file) {
 
 function drawField(name) {
   const [label, , kind] = FIELDS[name];
-  const listen = { name, input: async event => change({ [name]: kind?.type === "file" ? await readFile(event.target.files[0]) : event.target.value, why: "0" }) };
+  const listen = { name, input: async event => change({ [name]: kind?.type === "file" ? await readFile(event.target.files[0]) : event.target.value, why: "0" }, !record || !DRAWN.includes(name)) };
   const choices = name === "model" ? models : name === "other" ? ["", ...models] : Array.isArray(kind) ? kind : null;
   const isText = name === "text" || name === "given";
   const placeholder = name === "text" && (about.fills ? "a text with [MASK] where words are missing" : about.given ? "what has been written so far" : null);
@@ -203,4 +206,5 @@ addEventListener("hashchange", () => {
   readAddress();
   change({ view: state.view });
 });
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => record && drawResult());
 start();
