@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 from browser import CHROMIUM, Browser, Page
 
 import chainrule
 from chainrule.cli.main import run
+from chainrule.explorer.pictures import attention
 from chainrule.explorer.records import next_words, surprisals
 
 if TYPE_CHECKING:
@@ -103,6 +106,11 @@ def answer(page: Page, path: str, **body: Any) -> dict[str, Any]:
     return record
 
 
+def numbers(weights: str) -> list[float]:
+    found: list[float] = np.frombuffer(base64.b64decode(weights), "<f4").tolist()
+    return found
+
+
 def check_close(own: Any, expected: Any, closeness: float = CLOSE) -> None:
     """Equal, but for floating-point numbers, which are close."""
     if isinstance(expected, float):
@@ -163,12 +171,16 @@ def test_transformers_give_the_numbers_of_python(
         for j, text in enumerate(TEXTS):
             check_surprisals(page, name, model, text, BY[(i + j) % len(BY)])
             check_next(page, name, model, text, **SAMPLING if j % 2 else {})
-        text, layer = "ka vi", 1
-        own = answer(page, "/v1/explore/attention", model=name, text=text, layer=layer)
-        expected = chainrule.attend(model, text).maps[layer]
-        assert own["rows"] == list(expected.rows)
-        floats = f"Array.from(new Float32Array(Uint8Array.from(atob('{own['weights']}'), c => c.charCodeAt(0)).buffer))"
-        assert page.evaluate(floats) == pytest.approx(expected.weights.ravel().tolist(), abs=CLOSE)
+        own = answer(page, "/v1/explore/attention", model=name, text="ka vi ka", layer=None)
+        expected = attention(model, "ka vi ka", None)
+        own["weights"], expected["weights"] = (numbers(record["weights"]) for record in (own, expected))
+        assert own["weights"] == pytest.approx(expected["weights"], abs=CLOSE)
+        for key in ("rows", "columns", "special", "layers", "layer", "chosen", "heads"):
+            assert own[key] == expected[key]
+        for head, one in zip(sum(own["overview"], []), sum(expected["overview"], []), strict=True):
+            assert (head["kind"], head["height"]) == (one["kind"], one["height"])
+            check_close(head["entropy"], one["entropy"], 3e-4)
+            assert list(head["looks"].values()) == pytest.approx(list(one["looks"].values()), abs=3e-4)
     assert page.problems == []
     page.close()
 

@@ -1,7 +1,9 @@
 // What the views show of a model in the page, in the form of explorer/records.py and explorer/pictures.py.
 
+import { isSpecial, overview } from "./heads.js";
 import { END, UNKNOWN } from "./ngrams.js";
 import { byWeight, normalised, warped } from "./sampling.js";
+import { showUnseen } from "./tokenizers.js";
 
 const LONGEST = 20000; // characters of a text
 const RANKED = 1000; // characters of a text whose tokens are ranked, which needs the whole distribution at each
@@ -78,7 +80,8 @@ export async function surprisals(parts, body, pause) {
   const shown = units.map((unit, i) => {
     const stop = isEnd(i) ? unit.start : unit.stop;
     const own = by === "bytes" ? Array.from(all.subarray(unit.start, stop), byte => byte < 128 ? String.fromCharCode(byte) : `\\x${byte.toString(16)}`).join("") : decoder.decode(all.subarray(unit.start, stop));
-    return { text: isEnd(i) ? "</s>" : by === "tokens" ? written[i] : own, log_prob: finite(unit.closed), text_log_prob: finite(unit.total), known: !unit.unknown,
+    return { text: isEnd(i) ? "</s>" : by === "tokens" ? written[i] : own, log_prob: finite(unit.closed), text_log_prob: finite(unit.total), known: !unit.unknown, shown: isEnd(i) ? "</s>" : by === "tokens" ? tokenizer.shownAs(written[i]) : showUnseen(by === "bytes" ? own.replace(/^\\x(..)$/, (_, digits) => `<${digits.toUpperCase()}>`) : own),
+      is_part: !isText(all.subarray(unit.start, stop)),
       start: before[unit.start], stop: before[stop], start_byte: unit.start, stop_byte: stop,
       ...by === "tokens" && scored.ranks[i] ? { rank: scored.ranks[i].rank, likelier: scored.ranks[i].likelier } : {},
       ...unit.whole === undefined ? {} : { whole_log_prob: finite(unit.whole) } };
@@ -125,6 +128,16 @@ function endOf(row, tokenizer) {
   let sum = 0;
   for (const token of tokenizer.beginsWord) sum += Math.exp(row[token]);
   return Math.log(Math.min(sum, 1));
+}
+
+/** Whether bytes are whole characters. */
+function isText(bytes) {
+  try {
+    new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 function ofTokens({ closed, total, unknown }, { starts, stops }) {
@@ -190,10 +203,10 @@ export async function attention({ model, tokenizer }, body, pause) {
   const most = Math.min(MOST_TOKENS, context === null ? MOST_TOKENS : context - 1);
   if (ids.length > most) throw new Error(`The text has ${ids.length.toLocaleString()} tokens; attention is shown of up to ${most.toLocaleString()}: shorten it.`);
   await pause();
-  const layer = Math.min(body.layer ?? 0, layers - 1), inputs = [begins, ...ids];
-  const weights = model.maps(inputs, layer), shown = ["</s>", ...ids.map(id => tokenizer.shown(id))];
-  return { kind: "maps", heading: body.text, layers: Array.from({ length: layers }, (_, i) => `text, layer ${i + 1}`), layer, rows: shown, columns: shown,
-    heads, weights: base64(weights), removable: false };
+  const all = model.maps([begins, ...ids]), rows = ["</s>", ...ids.map(id => tokenizer.shown(id))], seen = overview(all, heads, rows);
+  const layer = body.layer == null ? seen.chosen[0] : Math.min(body.layer, layers - 1), special = [...rows.keys()].filter(i => isSpecial(rows[i]));
+  return { kind: "maps", heading: body.text, layers: all.map((_, i) => `text, layer ${i + 1}`), layer, rows, columns: rows, special: [special, special],
+    heads, weights: base64(all[layer]), removable: false, ...seen };
 }
 
 function base64(numbers) {

@@ -267,12 +267,10 @@ export class Transformer {
     return layers.map(hidden => this.logProbsOf(this.record.post ? hidden : this.normed(hidden, "encoder.norm")));
   }
 
-  /** The weights of all heads of a layer, row by row, for a text with </s> before it. */
-  maps(inputs, layer) {
-    const { heads } = this.record, size = inputs.length, weights = new Float32Array(heads * size * size);
-    this.read(inputs, (of, head, position, row) => {
-      if (of === layer) weights.set(row, (head * size + position) * size);
-    });
+  /** The weights of all heads of each layer, row by row, for a text with </s> before it. */
+  maps(inputs) {
+    const { heads, layers } = this.record, size = inputs.length, weights = Array.from({ length: layers }, () => new Float32Array(heads * size * size));
+    this.read(inputs, (layer, head, position, row) => weights[layer].set(row, (head * size + position) * size));
     return weights;
   }
 
