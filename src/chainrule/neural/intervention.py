@@ -25,7 +25,7 @@ from chainrule.protocol import END
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtyping import Float, Float32, Int32
+    from jaxtyping import Float, Float32, Int32, Int64
     from numpy import ndarray
     from torch import Tensor
 
@@ -92,25 +92,59 @@ def log_probs_without(
     for first in range(0, len(groups), step):
         progress("replacing outputs", first, len(groups))
         some = groups[first : first + step]
-
-        def edit(part: Part, layer: int, x: Tensor, some: Sequence[Sequence[Unit]] = some) -> Tensor:
-            chosen = [(row, unit) for row, group in enumerate(some) for unit in group if unit.layer == layer]
-            if not chosen:
-                return x
-            x = x.expand(len(some), *x.shape[1:]).clone()  # until here, one row stands for all
-            for row, unit in chosen:
-                if part != "heads" and unit.part in (part, "layer"):
-                    x[row] = _replacement(x[row], by, None if others is None else others[part, layer])
-                elif part == "heads" and isinstance(unit.part, int):
-                    other = None if others is None else others[part, layer][:, unit.part]
-                    x[row, :, unit.part] = _replacement(x[row, :, unit.part], by, other)
-            return x
-
-        edited = network.remember(encoder.read_edited(network.embed(inputs), edit), inputs)
-        hidden = edited.expand(len(some), -1, -1)
+        hidden = _hidden_without(encoder, network, inputs, some, by, others)
         rows += [network.output.log_probs_of(row, targets).float().cpu().numpy() for row in hidden]
     progress("replacing outputs", 1, 1)
     return np.stack(rows)
+
+
+@torch.inference_mode()
+def read_without(
+    model: object, tokens: Tokens, units: Sequence[Unit], by: Removal | Tokens
+) -> Float32[ndarray, "T+1 V"]:
+    """The distribution before each token of a text and after it, in nats, where the outputs of units are replaced.
+
+    by: as for `log_probs_without`. Raises SettingError.
+    """
+    encoder = _transformer_of(model)
+    assert isinstance(model, NeuralModel)
+    network, context = model.network, model.network.encoder.context
+    if context is not None and len(tokens) >= context:
+        raise SettingError(
+            f"the text has {len(tokens):,} tokens, but the network reads at most {context - 1:,} before the next; "
+            "shorten it"
+        )
+    inputs = torch.from_numpy(np.append(END, tokens).astype(np.int64))[None].to(network.device)
+    others = None if isinstance(by, str) else _outputs(encoder, network, by)
+    [hidden] = _hidden_without(encoder, network, inputs, [units], by, others)
+    return network.output.log_probs(hidden).float().cpu().numpy()
+
+
+def _hidden_without(
+    encoder: Transformer,
+    network: Network,
+    inputs: Int64[Tensor, "1 T"],
+    groups: Sequence[Sequence[Unit]],
+    by: Removal | Tokens,
+    others: dict[tuple[Part, int], Tensor] | None,
+) -> Float[Tensor, "groups T D"]:
+    """The hidden states of a text where a group of units is replaced, row by row."""
+
+    def edit(part: Part, layer: int, x: Tensor) -> Tensor:
+        chosen = [(row, unit) for row, group in enumerate(groups) for unit in group if unit.layer == layer]
+        if not chosen:
+            return x
+        x = x.expand(len(groups), *x.shape[1:]).clone()  # until here, one row stands for all
+        for row, unit in chosen:
+            if part != "heads" and unit.part in (part, "layer"):
+                x[row] = _replacement(x[row], by, None if others is None else others[part, layer])
+            elif part == "heads" and isinstance(unit.part, int):
+                other = None if others is None else others[part, layer][:, unit.part]
+                x[row, :, unit.part] = _replacement(x[row, :, unit.part], by, other)
+        return x
+
+    edited = network.remember(encoder.read_edited(network.embed(inputs), edit), inputs)
+    return edited.expand(len(groups), -1, -1)
 
 
 def _replacement(

@@ -53,26 +53,30 @@ if TYPE_CHECKING:
 
 
 @torch.inference_mode()
-def layer_log_probs(network: Network, inputs: Int32[ndarray, " read"]) -> dict[int, Float32[ndarray, " V"]]:
-    """The next-token distribution after what is read, in nats, by the number of the layer, from 1.
+def layer_states(network: Network, inputs: Int32[ndarray, " T"]) -> Iterator[tuple[int, Float[Tensor, "T D"]]]:
+    """What the output reads of each layer at each input, by the number of the layer, from 1.
 
-    Those of the last layer are the network's predictions. Layers whose width is not that of the output's input are left
-    out. inputs: as the network reads them, </s> before the text.
+    Those of the last layer are what the network predicts from. Layers whose width is not that of the output's input are
+    left out. inputs: as the network reads them, </s> before the text.
     """
-    encoder, output = network.encoder, network.output
+    encoder = network.encoder
     final_norm = encoder.norm if isinstance(encoder, Transformer) else None
     tokens = torch.from_numpy(inputs.astype(np.int64))[None].to(network.device)
-    hidden = [states[0, -1] for states in encoder.hidden_layers(network.embed(tokens))]
+    hidden = [states[0] for states in encoder.hidden_layers(network.embed(tokens))]
     memory = network.ngram_memory
-    rows = 0.0 if memory is None else memory(network.as_read(tokens))[0][0, -1]
-    guesses = {}
-    for layer, state in enumerate(hidden, 1):
-        if state.shape[-1] != encoder.width:
+    rows = 0.0 if memory is None else memory(network.as_read(tokens))[0][0]
+    for layer, states in enumerate(hidden, 1):
+        if states.shape[-1] != encoder.width:
             continue
-        if final_norm is not None and layer < len(hidden):  # the last one is normalised already
-            state = final_norm(state)
-        guesses[layer] = output.log_probs(state + rows).cpu().numpy()
-    return guesses
+        is_normed = final_norm is None or layer == len(hidden)  # the last ones are normalised already
+        yield layer, (states if is_normed or final_norm is None else final_norm(states)) + rows
+
+
+@torch.inference_mode()
+def layer_log_probs(network: Network, inputs: Int32[ndarray, " read"]) -> dict[int, Float32[ndarray, " V"]]:
+    """The next-token distribution after what is read, in nats, by the number of the layer; as for `layer_states`."""
+    states = layer_states(network, inputs)
+    return {layer: network.output.log_probs(state[-1]).cpu().numpy() for layer, state in states}
 
 
 class MemoryEffect(NamedTuple):

@@ -11,9 +11,11 @@ from pydantic import Field
 from chainrule.decoding.config import SamplingConfig
 from chainrule.errors import SettingError
 from chainrule.evaluation.surprisal import By  # noqa: TC001  # pydantic reads it
+from chainrule.explorer.changes import Replacement, changes
 from chainrule.explorer.pictures import attention, beams
 from chainrule.explorer.records import completions, describe, next_words, surprisals, text_model
 from chainrule.explorer.show import HEADERS, page_files
+from chainrule.explorer.ways import lens, way
 from chainrule.serving.bodies import ApiError, Body, Number, Whole, picture_of
 from chainrule.serving.service import call_model
 
@@ -52,6 +54,24 @@ class NextBody(ViewBody):
     top_p: Number | None = Field(None, gt=0, le=1)
     min_p: Number | None = Field(None, gt=0, le=1)
     typical: Number | None = Field(None, gt=0, le=1)
+
+
+class WayBody(NextBody):
+    """The body of /v1/explore/way."""
+
+    seed: Whole = Field(1, ge=0)
+
+
+class LensBody(ViewBody):
+    """The body of /v1/explore/lens."""
+
+
+class ChangesBody(ViewBody):
+    """The body of /v1/explore/changes. off: heads and layers, such as 2.3."""
+
+    instead: str = ""
+    off: list[str] = Field([], max_length=1000)
+    by: Replacement = "zero"
 
 
 class SurprisalBody(ViewBody):
@@ -96,19 +116,32 @@ def add_explorer(app: FastAPI, post: Callable[..., None], service: Service) -> N
     async def on_text_model(body: ViewBody, function: Callable[[Model], Json]) -> Json:
         return await on_view(body, lambda model, given: function(text_model(model, **given)))
 
+    def sampling_of(body: NextBody) -> SamplingConfig:
+        cuts = {name: getattr(body, name) for name in ("top_k", "top_p", "min_p", "typical")}
+        temperature = 1.0 if body.temperature is None else body.temperature
+        try:
+            return SamplingConfig(temperature=temperature, **({} if temperature == 0 else cuts))
+        except SettingError as error:
+            raise ApiError(400, str(error)) from None
+
     async def model_route(body: ModelBody) -> Json:
         return await on_model(body, describe)
 
     async def next_route(body: NextBody) -> Json:
         if body.unit == "words":
             return await on_text_model(body, lambda model: completions(model, body.text, body.top))
-        cuts = {name: getattr(body, name) for name in ("top_k", "top_p", "min_p", "typical")}
-        temperature = 1.0 if body.temperature is None else body.temperature
-        try:
-            sampling = SamplingConfig(temperature=temperature, **({} if temperature == 0 else cuts))
-        except SettingError as error:
-            raise ApiError(400, str(error)) from None
+        sampling = sampling_of(body)
         return await on_text_model(body, lambda model: next_words(model, body.text, body.top, sampling))
+
+    async def way_route(body: WayBody) -> Json:
+        sampling = sampling_of(body)
+        return await on_text_model(body, lambda model: way(model, body.text, sampling, body.seed))
+
+    async def lens_route(body: LensBody) -> Json:
+        return await on_text_model(body, lambda model: lens(model, body.text))
+
+    async def changes_route(body: ChangesBody) -> Json:
+        return await on_text_model(body, lambda model: changes(model, body.text, body.instead, body.off, body.by))
 
     async def surprisal_route(body: SurprisalBody) -> Json:
         return await on_text_model(body, lambda model: surprisals(model, body.text, body.by))
@@ -123,6 +156,9 @@ def add_explorer(app: FastAPI, post: Callable[..., None], service: Service) -> N
 
     post("/v1/explore/model", ModelBody, model_route)
     post("/v1/explore/next", NextBody, next_route)
+    post("/v1/explore/way", WayBody, way_route)
+    post("/v1/explore/lens", LensBody, lens_route)
+    post("/v1/explore/changes", ChangesBody, changes_route)
     post("/v1/explore/surprisal", SurprisalBody, surprisal_route)
     post("/v1/explore/beams", BeamsBody, beams_route)
     post("/v1/explore/attention", AttentionBody, attention_route)

@@ -281,7 +281,7 @@ class FullSoftmax(nn.Module):
 
     def log_probs(self, hidden: Float[Tensor, "*shape D"]) -> Float32[Tensor, "*shape V"]:
         """As `Output.log_probs`."""
-        return self._logits(hidden).log_softmax(-1)
+        return self.logits(hidden).log_softmax(-1)
 
     def log_probs_of(
         self, hidden: Float[Tensor, "*shape D"], targets: Int64[Tensor, "*shape *tokens"]
@@ -291,13 +291,13 @@ class FullSoftmax(nn.Module):
         ids = targets.reshape(len(flat), count)
         log_probs = torch.empty(ids.shape, device=flat.device)
         for block in blocks(flat, len(self.never)):
-            logits = self._logits(flat[block])
+            logits = self.logits(flat[block])
             log_probs[block] = logits.gather(1, ids[block]) - logits.logsumexp(1, keepdim=True)
             pause()
         return log_probs.view(targets.shape)
 
-    def _logits(self, hidden: Tensor) -> Tensor:
-        """(..., D) -> (..., V), float32."""
+    def logits(self, hidden: Float[Tensor, "*shape D"]) -> Float32[Tensor, "*shape V"]:
+        """Of all tokens; -inf of those without a probability."""
         logits = product(self._transformed(hidden), self.weight, self.shift).float()
         if self.cap is not None:
             logits = softly_capped(logits, self.cap)
