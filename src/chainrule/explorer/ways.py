@@ -39,7 +39,7 @@ def way(model: Model, text: str, sampling: SamplingConfig | None = None, seed: i
     """The way of a text through a model, up to the token that is drawn.
 
     The record of `next_words`, with `way`, its kind and steps; `logits` of the tokens, null where there are none; and
-    `drawn`, the token that `generate` with this seed begins with. Raises SettingError, also for models that have no
+    `picked`, the token that `generate` with this seed begins with, and what it appends. Raises SettingError, also for models that have no
     such way; MarkerError.
     """
     own = check_kind(model, CausalModel)
@@ -48,12 +48,14 @@ def way(model: Model, text: str, sampling: SamplingConfig | None = None, seed: i
     record = next_words(own, text, _TOP, sampling)
     ids = np.array([own.tokenizer.vocabulary.id_of(token["token"]) for token in record["tokens"]], np.int32)
     [drawn] = own.sample(read, 1, sampling or SamplingConfig(), Limits(max_tokens=1), seed=seed, progress=False)
+    picked = drawn.tokens[0] if drawn.tokens else "</s>"
+    [shown] = own.tokenizer.read_tokens([picked.encode()])
     return {
         **record,
         "kind": "way",
         "way": steps(ids) if steps else {"kind": "ngram"},
         "logits": _logits(own, own.tokenizer.encode_texts([read]).ids[:-1], ids),
-        "picked": drawn.tokens[0] if drawn.tokens else "</s>",
+        "picked": {"token": picked, "shown": shown, "added": drawn.continuation if drawn.tokens else None},
         "seed": seed,
     }
 

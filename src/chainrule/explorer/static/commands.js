@@ -2,11 +2,14 @@
 
 import * as attention from "./views/attention.js";
 import * as beams from "./views/beams.js";
+import * as changes from "./views/changes.js";
 import * as chat from "./views/chat.js";
 import { element } from "./elements.js";
+import * as lens from "./views/lens.js";
 import * as next from "./views/next.js";
 import * as playground from "./views/playground.js";
 import * as surprisal from "./views/surprisal.js";
+import * as way from "./views/way.js";
 
 const LONGEST = 20000; // characters of a text
 
@@ -55,6 +58,24 @@ const OF_VIEW = {
       path: "/v1/explore/attention", body: attention.body(state),
       python: `chainrule.attend(model, ${texts.map(python).join(", ")}).save("maps.html")`,
       command: `chainrule attend ${folder} ${texts.map(shell).join(" ")} -o maps.html`,
+    };
+  },
+  way: (state, folder) => ({
+    path: "/v1/explore/way", body: way.body(state),
+    python: `model.next(${python(state.text)}, 10)`, command: `chainrule next ${folder} ${shell(state.text)} --top 10`,
+  }),
+  lens: (state, folder) => ({
+    path: "/v1/explore/lens", body: lens.body(state),
+    python: `model.next(${python(state.text)}, 10)`, command: `chainrule next ${folder} ${shell(state.text)} --top 10`,
+  }),
+  changes: (state, folder) => {
+    const heads = changes.body(state).off.filter(name => /^\d+\.\d+$/.test(name)), isPatch = state.replaced === "patch";
+    return {
+      path: "/v1/explore/changes", body: changes.body(state),
+      python: `chainrule.inspect(model, ${python(state.text)}, ${isPatch ? `patch=${python(state.instead)}` : `remove=${python(state.replaced)}`}` +
+        `${heads.length ? `, heads=[${heads.map(name => `(${name.replace(".", ", ")})`).join(", ")}]` : ""})`,
+      command: `chainrule inspect ${folder} ${shell(state.text)} ${isPatch ? `--patch ${shell(state.instead)}` : `--remove ${state.replaced}`}` +
+        `${heads.map(head => ` --head ${head}`).join("")} -o changes.html`,
     };
   },
 };

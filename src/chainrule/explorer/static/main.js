@@ -2,16 +2,19 @@
 
 import * as attention from "./views/attention.js";
 import * as beams from "./views/beams.js";
+import * as changes from "./views/changes.js";
 import * as chat from "./views/chat.js";
 import { drawCommands } from "./commands.js";
 import { button, element } from "./elements.js";
+import * as lens from "./views/lens.js";
 import * as next from "./views/next.js";
 import * as playground from "./views/playground.js";
 import { save } from "./save.js";
 import { Failure, ask, isBack, setKey } from "./server.js";
 import * as surprisal from "./views/surprisal.js";
+import * as way from "./views/way.js";
 
-const VIEWS = { next, surprisal, playground, chat, beams, attention };
+const VIEWS = { next, surprisal, playground, chat, beams, attention, way, lens, changes };
 const LONGEST_ADDRESS = 30000; // characters; a longer text is left out of it
 
 // By name: the label, the value at first, and the attributes or choices of the field. Without a label: set by clicks.
@@ -19,6 +22,7 @@ const FIELDS = {
   model: ["Model", ""], other: ["Beside it", ""], by: ["Units", "tokens", ["tokens", "words", "characters", "bytes"]],
   unit: ["Suggest", "tokens", ["tokens", "words"]],
   given: ["Source", ""], picture: ["Picture", "", { type: "file", accept: "image/png,image/jpeg" }], text: ["Text", ""],
+  instead: ["Another text", ""], replaced: ["What is switched off becomes", "zero", ["zero", "mean", "patch"]], off: [null, ""],
   temperature: ["Temperature", "1", { type: "range", max: 2, step: 0.05 }],
   top_k: ["Top-k (0: all)", "0", { type: "range", max: 100 }],
   top_p: ["Top-p", "1", { type: "range", min: 0.05, max: 1, step: 0.01 }],
@@ -150,7 +154,7 @@ function drawField(name) {
   const [label, , kind] = FIELDS[name];
   const listen = { name, input: async event => change({ [name]: kind?.type === "file" ? await readFile(event.target.files[0]) : event.target.value, why: "0" }, !record || !DRAWN.includes(name)) };
   const choices = name === "model" ? models : name === "other" ? ["", ...models] : Array.isArray(kind) ? kind : null;
-  const isText = name === "text" || name === "given";
+  const isText = ["text", "given", "instead"].includes(name);
   const placeholder = name === "text" && (about.fills ? "a text with [MASK] where words are missing" : about.given ? "what has been written so far" : null);
   const field = choices ? element("select", listen, ...choices.map(choice => element("option", { value: choice }, choice || "(none)"))) :
     isText ? element("textarea", { ...listen, spellcheck: "false", rows: name === "text" ? 3 : 2, dir: "auto", placeholder }) :
