@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -177,7 +178,8 @@ def test_transformers_give_the_numbers_of_python(
         assert own["weights"] == pytest.approx(expected["weights"], abs=CLOSE)
         for key in ("rows", "columns", "special", "layers", "layer", "chosen", "heads"):
             assert own[key] == expected[key]
-        for head, one in zip(sum(own["overview"], []), sum(expected["overview"], []), strict=True):
+        heads = (itertools.chain(*record["overview"]) for record in (own, expected))
+        for head, one in zip(*heads, strict=True):
             assert (head["kind"], head["height"]) == (one["kind"], one["height"])
             check_close(head["entropy"], one["entropy"], 3e-4)
             assert list(head["looks"].values()) == pytest.approx(list(one["looks"].values()), abs=3e-4)

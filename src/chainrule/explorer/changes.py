@@ -1,4 +1,4 @@
-"""What changes when heads or layers of a Transformer are switched off, or another word stands in a text: side by side."""
+"""What changes when heads or layers of a Transformer are switched off, or a text has another word: side by side."""
 
 from __future__ import annotations
 

@@ -39,8 +39,9 @@ def way(model: Model, text: str, sampling: SamplingConfig | None = None, seed: i
     """The way of a text through a model, up to the token that is drawn.
 
     The record of `next_words`, with `way`, its kind and steps; `logits` of the tokens, null where there are none; and
-    `picked`, the token that `generate` with this seed begins with, and what it appends. Raises SettingError, also for models that have no
-    such way; MarkerError.
+    `picked`, the token that `generate` with this seed begins with, and what it appends. Of parts of a Transformer,
+    shares are those of the logits of the tokens, null where there are none; `rest` is what is left of the logits.
+    Raises SettingError, also for models that have no such way; MarkerError.
     """
     own = check_kind(model, CausalModel)
     read = text[-LONGEST:]
@@ -50,11 +51,16 @@ def way(model: Model, text: str, sampling: SamplingConfig | None = None, seed: i
     [drawn] = own.sample(read, 1, sampling or SamplingConfig(), Limits(max_tokens=1), seed=seed, progress=False)
     picked = drawn.tokens[0] if drawn.tokens else "</s>"
     [shown] = own.tokenizer.read_tokens([picked.encode()])
+    through = steps(ids) if steps else {"kind": "ngram"}
+    logits = _logits(own, own.tokenizer.encode_texts([read]).ids[:-1], ids)
+    if logits is not None and all(part["shares"] is not None for part in through.get("parts", [{"shares": None}])):
+        sums = np.sum([part["shares"] for part in through["parts"]], axis=0)
+        through["rest"] = (np.array(logits) - sums).tolist()  # the final norm's shifts, and the output's bias
     return {
         **record,
         "kind": "way",
-        "way": steps(ids) if steps else {"kind": "ngram"},
-        "logits": _logits(own, own.tokenizer.encode_texts([read]).ids[:-1], ids),
+        "way": through,
+        "logits": logits,
         "picked": {"token": picked, "shown": shown, "added": drawn.continuation if drawn.tokens else None},
         "seed": seed,
     }
