@@ -18,6 +18,7 @@ from chainrule.decoding.config import BeamConfig, Limits
 from chainrule.errors import SettingError
 from chainrule.explorer.heads import is_special, overview
 from chainrule.explorer.records import LONGEST, chosen
+from chainrule.protocol import END
 from chainrule.report.attention import panel_records
 from chainrule.report.beam_tree import compare_with_greedy, tree_json, tree_svg
 
@@ -48,12 +49,22 @@ def beams(
     return {
         **json.loads(tree_json(searched.title, searched.prompt, tree, vocabulary.token)),
         "shown": [name(node.token) for node in tree.nodes],
+        "texts": _texts(searched),
         "finding": compare_with_greedy(tree, name),
         "svg": tree_svg(
             searched.title, searched.prompt, tree, lambda token: name(token).strip() or name(token), in_page=True
         ),
         "left_out": len(text) - len(read),
     }
+
+
+def _texts(searched: BeamTree) -> list[str]:
+    """The text of each hypothesis after the prompt, with the marks of boundaries."""
+    nodes, decode = searched.tree.nodes, searched.tokenizer.decode
+    paths: list[list[int]] = []
+    for node in nodes:  # parents come before their children
+        paths.append([*(paths[node.parent] if node.parent >= 0 else []), node.token])
+    return [f"{decode(path[:-1])} </s>" if path[-1] == END else decode(path) for path in paths]
 
 
 def _search(
