@@ -215,7 +215,7 @@ VERBS = {
         "--log-requests",
     },
     "shard-serve": {"MODEL", "--shards", "--host", "--port"},
-    "explore": {"MODELS", "--port", "--no-browser"},
+    "explore": {"MODELS", "--port", "--no-browser", "--static", "--output", "--text", "--int8", "--overwrite"},
     "chat": {
         "MODEL",
         "--url",

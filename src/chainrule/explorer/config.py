@@ -11,7 +11,13 @@ from chainrule.base.options import Options, option
 class PageOptions(Options):
     """How the explorer becomes one file that computes in the page."""
 
-    text: str = option("", "static: the text that the page opens with", hyphens=True, needs="static", shown=False)
+    text: str = option(
+        "",
+        "static: the text that the page opens with; by default an example that the model keeps",
+        hyphens=True,
+        needs="static",
+        shown=False,
+    )
     int8: bool = option(
         False,
         "static: quantise the matrices of a Transformer to eight bits, as compact does; scores then are those of "

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode
 
 from chainrule.api.models.language_models import CausalModel
 from chainrule.api.models.model import Model, check_kind
@@ -24,6 +23,7 @@ from chainrule.base.files import check_new_file, replace_file
 from chainrule.base.options import takes
 from chainrule.errors import SettingError
 from chainrule.explorer.config import PageOptions
+from chainrule.explorer.example import example_of
 from chainrule.explorer.offline.arrays import packed
 from chainrule.explorer.offline.networks import check_network, network_model
 from chainrule.explorer.offline.tables import is_table, speller_of, table_model
@@ -81,7 +81,7 @@ def explore(models: Model | Mapping[str, Model], options: PageOptions) -> Explor
     if not named:
         raise SettingError("there is no model to explore; give at least one")
     parts = {name: _packed_model(name, model, options) for name, model in named.items()}
-    html = _page(parts, options.text)
+    html = _page(parts)
     size = len(html.encode())
     if size > MOST:
         raise SettingError(
@@ -113,25 +113,29 @@ def _packed_model(name: str, model: Model, options: PageOptions) -> str:
             "tokenizer": tokenizer_record(own.tokenizer, arrays),
             "speller": speller_of(own, arrays),
             "is_distribution": own.is_distribution,
+            "example": _example(options.text) if options.text else example_of(own),
         }
     except SettingError as error:
         raise SettingError(f"{name}: {error}") from None
     return packed(record, arrays)
 
 
-def _page(models: Mapping[str, str], text: str) -> str:
+def _example(text: str) -> Json:
+    """A text that all views begin with, in the form of `example_of`."""
+    return {"text": text, "begin": text, "gap": text, "given": None}
+
+
+def _page(models: Mapping[str, str]) -> str:
     contents = {name: content.decode() for name, (content, _) in page_files().items()}
     modules = {name: content for name, content in contents.items() if name.endswith(".js")}
     own = files("chainrule.explorer") / "static" / "offline"
-    modules |= {f"offline/{one.name}": one.read_text() for one in own.iterdir() if one.name.endswith(".js")}
+    modules |= {f"offline/{one.name}": one.read_text("utf-8") for one in own.iterdir() if one.name.endswith(".js")}
     modules[_SERVER] = 'export * from "./offline/answers.js";\n'
     imports = {f"page/{name}": _address(_named_imports(name, module)) for name, module in modules.items()}
     start = "".join(f"import {json.dumps(f'page/{name}')};\n" for name in ("main.js",))
     scripts = {"importmap": json.dumps({"imports": imports}), "module": start}
     hashes = " ".join(f"'sha256-{_digest(script)}'" for script in scripts.values())
     policy = f"default-src 'none'; script-src {hashes} data:; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"
-    # The text that the page opens with is in its address in the explorer; a file has one only once it is open.
-    state = json.dumps(urlencode({"text": text})) if text else '""'
     blocks = "".join(
         f'<script type="application/octet-stream" class="model">{data}</script>\n' for data in models.values()
     )
@@ -144,7 +148,6 @@ def _page(models: Mapping[str, str], text: str) -> str:
         ('<link rel="stylesheet" href="style.css">', f"<style>{contents['style.css']}</style>"),
         (
             '<script type="module" src="main.js"></script>',
-            f'<script type="application/json" id="begins-with">{_escaped(state)}</script>\n'
             f'<script type="importmap">{scripts["importmap"]}</script>\n'
             f'<script type="module">{scripts["module"]}</script>',
         ),
@@ -167,8 +170,3 @@ def _address(module: str) -> str:
 
 def _digest(script: str) -> str:
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-
-
-def _escaped(text: str) -> str:
-    """JSON that cannot end the element that it stands in."""
-    return text.replace("<", "\\u003c")

@@ -219,8 +219,6 @@ async function start() {
   }
   say("");
   readAddress();
-  const begin = document.getElementById("begins-with"); // of a page without a server
-  if (begin && location.hash.length < 2) Object.assign(state, Object.fromEntries(new URLSearchParams(JSON.parse(begin.textContent))));
   change({ view: state.view });
 }
 

@@ -28,7 +28,7 @@ const opened = (async () => {
     const { record, array } = await unpack(block.textContent);
     const model = new (record.model.kind === "ngram" ? NGrams : Transformer)(record.model, array);
     models.set(record.name, { name: record.name, model, tokenizer: new Tokenizer(record.tokenizer, array),
-      speller: new Speller(record.speller, array), isDistribution: record.is_distribution });
+      speller: new Speller(record.speller, array), isDistribution: record.is_distribution, example: record.example });
   }
   return models;
 })();
@@ -58,7 +58,7 @@ const ANSWERS = {
   "/v1/models": async () => ({ data: [...(await opened).keys()].map(id => ({ id })) }),
   "/v1/explore/model": async body => {
     const parts = await modelOf(body);
-    return { given: null, fills: false, chats: false, isOffline: true, lacks: lacks(parts) };
+    return { given: null, fills: false, chats: false, example: parts.example, isOffline: true, lacks: lacks(parts) };
   },
   "/v1/explore/next": async (body, pause) => nextWords(await modelOf(body), body, pause),
   "/v1/explore/surprisal": async (body, pause) => surprisals(await modelOf(body), body, pause),
