@@ -14,8 +14,10 @@ from browser import CHROMIUM, Browser, Page
 
 import chainrule
 from chainrule.cli.main import run
+from chainrule.explorer.changes import changes
 from chainrule.explorer.pictures import attention
 from chainrule.explorer.records import next_words, surprisals
+from chainrule.explorer.ways import lens, way
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -158,6 +160,12 @@ def test_tables_give_the_numbers_of_python(
             check_surprisals(page, name, model, text, "tokens")
             if name != "stupid":
                 check_next(page, name, model, text, **SAMPLING if j % 2 else {})
+        if name != "stupid":
+            own = answer(page, "/v1/explore/changes", model=name, text="ke di", instead="ke xx di")
+            expected = changes(model, "ke di", "ke xx di")
+            for side in ("before", "after"):
+                check_close(own[side]["entropy"], expected[side]["entropy"])
+            assert answer(page, "/v1/explore/way", model=name, text="ke di")["way"] == {"kind": "ngram"}
     assert page.problems == []
     assert page.requests == [(tmp_path / "page.html").as_uri()]
     page.close()
@@ -183,8 +191,35 @@ def test_transformers_give_the_numbers_of_python(
             assert (head["kind"], head["height"]) == (one["kind"], one["height"])
             check_close(head["entropy"], one["entropy"], 3e-4)
             assert list(head["looks"].values()) == pytest.approx(list(one["looks"].values()), abs=3e-4)
+        check_way(page, name, model)
     assert page.problems == []
     page.close()
+
+
+def check_way(page: Page, name: str, model: chainrule.CausalModel) -> None:
+    """The way, the lens, and what changes without heads, as Python has them."""
+    text, other = "ka vi ka", "ka va ka"
+    own, expected = answer(page, "/v1/explore/way", model=name, text=text), way(model, text)
+    assert own["logits"] == pytest.approx(expected["logits"], abs=CLOSE)
+    for part, one in zip(own["way"]["parts"], expected["way"]["parts"], strict=True):
+        assert (part["part"], part["layer"]) == (one["part"], one["layer"])
+        assert numbers(part["vector"]) == pytest.approx(numbers(one["vector"]), abs=CLOSE)
+        check_close(part["after"], one["after"], 1e-3)
+        assert part["shares"] == (one["shares"] and pytest.approx(one["shares"], abs=1e-3))
+    for layer, one in zip(own["way"]["attention"], expected["way"]["attention"], strict=True):
+        assert numbers(layer["weights"]) == pytest.approx(numbers(one["weights"]), abs=CLOSE)
+    own, expected = answer(page, "/v1/explore/lens", model=name, text=text), lens(model, text)
+    for layer, one in zip(own["layers"], expected["layers"], strict=True):
+        assert layer["of_next"][:-1] == pytest.approx(one["of_next"][:-1], abs=CLOSE)
+    for by, off in (("zero", ["1.2", "2"]), ("mean", ["1.attention", "2.1"]), ("patch", ["2.feed-forward", "1.1"])):
+        fields: dict[str, Any] = {"instead": other if by == "patch" else "", "off": off, "by": by}
+        own = answer(page, "/v1/explore/changes", model=name, text=text, **fields)
+        expected = changes(model, text, **fields)
+        assert own["units"] == expected["units"]
+        for side in ("before", "after"):
+            check_close(own[side]["entropy"], expected[side]["entropy"])
+            scores = [[token["log_prob"] for token in record[side]["tokens"]] for record in (own, expected)]
+            assert scores[0] == pytest.approx(scores[1], abs=CLOSE)
 
 
 @in_chromium
@@ -194,7 +229,7 @@ def test_the_views_work_without_a_server(browser: Browser, tmp_path: Path) -> No
     page = opened(browser, {"</script>": table()}, tmp_path / "page.html", text=hostile)
     assert page.evaluate("document.querySelector('textarea').value") == hostile
     names = page.evaluate("[...document.querySelectorAll('#views button')].map(one => one.innerText)")
-    assert names == ["Next words", "Surprisal", "Playground"]
+    assert names == ["Next words", "Surprisal", "Playground", "The way", "Remove and replace"]
     write = "[...document.querySelectorAll('button')].find(one => one.innerText === '%s')?.click()"
     texts = "[...document.querySelectorAll('article')].map(one => one.innerText)"
     page.evaluate(write % "Playground")
@@ -209,6 +244,8 @@ def test_the_views_work_without_a_server(browser: Browser, tmp_path: Path) -> No
     assert "<article" in page.evaluate("saved.text()")
     assert "<script" not in page.evaluate("saved.text()")
     assert page.evaluate("window.hacked === undefined")
+    page.evaluate("location.hash = 'view=changes&off=1.1'")
+    page.wait("document.querySelector('#message').innerText.includes('no heads to switch off')")
     assert page.problems == []
     page.close()
 

@@ -51,7 +51,7 @@ def way(model: Model, text: str, sampling: SamplingConfig | None = None, seed: i
     [drawn] = own.sample(read, 1, sampling or SamplingConfig(), Limits(max_tokens=1), seed=seed, progress=False)
     picked = drawn.tokens[0] if drawn.tokens else "</s>"
     [shown] = own.tokenizer.read_tokens([picked.encode()])
-    through = steps(ids) if steps else {"kind": "ngram"}
+    through: Json = steps(ids) if steps else {"kind": "ngram"}
     logits = _logits(own, own.tokenizer.encode_texts([read]).ids[:-1], ids)
     if logits is not None and all(part["shares"] is not None for part in through.get("parts", [{"shares": None}])):
         sums = np.sum([part["shares"] for part in through["parts"]], axis=0)

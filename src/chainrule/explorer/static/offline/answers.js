@@ -1,7 +1,7 @@
 // In place of server.js in a page without a server: the same functions, answered by the models that the page holds.
 
 import { NGrams, END } from "./ngrams.js";
-import { attention, nextWords, requireDistribution, surprisals } from "./records.js";
+import { attention, changes, lens, nextWords, requireDistribution, surprisals, way } from "./records.js";
 import { draw, normalised, uniforms, warped } from "./sampling.js";
 import { Speller } from "./speller.js";
 import { Tokenizer } from "./tokenizers.js";
@@ -35,7 +35,7 @@ const opened = (async () => {
 
 /** What only a server can: views and fields of the page that it leaves out. */
 function lacks({ model, isDistribution }) {
-  return ["chat", "beams", "way", "lens", "changes", "unit", "given", "picture", ...model.maps ? [] : ["attention"], ...isDistribution ? [] : ["playground"]];
+  return ["chat", "beams", "unit", "given", "picture", ...model.maps ? [] : ["attention", "lens"], ...isDistribution ? [] : ["playground", "way", "changes"]];
 }
 
 /** Waits, once some time has passed, until the page has drawn; true if the work is not wanted any more. */
@@ -62,6 +62,9 @@ const ANSWERS = {
   },
   "/v1/explore/next": async (body, pause) => nextWords(await modelOf(body), body, pause),
   "/v1/explore/surprisal": async (body, pause) => surprisals(await modelOf(body), body, pause),
+  "/v1/explore/way": async (body, pause) => way(await modelOf(body), body, pause),
+  "/v1/explore/lens": async (body, pause) => lens(await modelOf(body), body, pause),
+  "/v1/explore/changes": async (body, pause) => changes(await modelOf(body), body, pause),
   "/v1/explore/attention": async (body, pause) => attention(await modelOf(body), body, pause),
 };
 

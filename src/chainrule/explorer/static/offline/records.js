@@ -2,12 +2,12 @@
 
 import { isSpecial, overview } from "./heads.js";
 import { END, UNKNOWN } from "./ngrams.js";
-import { byWeight, normalised, warped } from "./sampling.js";
+import { byWeight, draw, normalised, uniforms, warped } from "./sampling.js";
 import { showUnseen } from "./tokenizers.js";
 
 const LONGEST = 20000; // characters of a text
 const RANKED = 1000; // characters of a text whose tokens are ranked, which needs the whole distribution at each
-const LIKELIER = 10, GUESSES = 5, MOST_TOKENS = 512;
+const LIKELIER = 10, GUESSES = 5, MOST_TOKENS = 512, MOST_LENS = 256, LENS_GUESSES = 3, TOP = 10;
 
 /** The next token after a text. pause: a promise that lets the page breathe, or ends the work. */
 export async function nextWords({ model, tokenizer, isDistribution }, body, pause) {
@@ -207,6 +207,77 @@ export async function attention({ model, tokenizer }, body, pause) {
   const layer = body.layer == null ? seen.chosen[0] : Math.min(body.layer, layers - 1), special = [...rows.keys()].filter(i => isSpecial(rows[i]));
   return { kind: "maps", heading: body.text, layers: all.map((_, i) => `text, layer ${i + 1}`), layer, rows, columns: rows, special: [special, special],
     heads, weights: base64(all[layer]), removable: false, ...seen };
+}
+
+/** The likeliest tokens of a distribution, as the page shows them. */
+function likeliest(row, tokenizer, most) {
+  return byWeight(row).slice(0, most).filter(token => Number.isFinite(row[token])).map(token => ({ shown: tokenizer.shown(token), prob: Math.exp(row[token]), log_prob: row[token] }));
+}
+
+function checkLength(ids, most, what) {
+  if (ids.length > most) throw new Error(`The text has ${ids.length.toLocaleString()} tokens; ${what} up to ${most.toLocaleString()}: shorten it.`);
+}
+
+/** What each layer would predict after each token, as explorer/ways.py has it. */
+export async function lens({ model, tokenizer }, body, pause) {
+  const { ids } = tokenizer.encode(body.text), { context, begins_with: begins } = model.record;
+  checkLength(ids, Math.min(MOST_LENS, context === null ? MOST_LENS : context - 1), "the lens shows");
+  await pause();
+  const layers = model.lensAlong([begins, ...ids]);
+  return { kind: "lens", read: ["</s>", ...ids.map(id => tokenizer.shown(id))], layers: layers.map((rows, i) => ({
+    layer: i + 1, guesses: rows.map(row => likeliest(row, tokenizer, LENS_GUESSES)), of_next: rows.map((row, j) => j < ids.length ? Math.exp(row[ids[j]]) : null),
+  })) };
+}
+
+/** The way to the next token, as explorer/ways.py has it. */
+export async function way(parts, body, pause) {
+  const { model, tokenizer } = parts, record = await nextWords(parts, { ...body, top: TOP }, pause), { ids } = tokenizer.encode(Array.from(body.text).slice(-LONGEST).join(""));
+  const best = record.tokens.map(token => tokenizer.ids.get(token.token)), state = ids.reduce((own, id) => model.after(own, id), model.start());
+  const picked = draw(normalised(warped(model.distribution(state), body)), uniforms(body.seed ?? 1, 0)());
+  const said = { ...record, kind: "way", seed: body.seed ?? 1, picked: { token: tokenizer.tokens[picked], shown: tokenizer.shown(picked), added: tokenizer.added(ids, picked, body.text) } };
+  if (!model.parts) return { ...said, way: { kind: "ngram" }, logits: null };
+  const { heads, layers, positions } = model.record, own = model.parts(state.inputs);
+  const read = state.inputs.slice(-own.attention[0].length / heads).map((token, i, all) => i === 0 && all.length === state.inputs.length ? "</s>" : tokenizer.shown(token));
+  const logits = best.map(token => own.logits[token]), hasShares = own.parts.every(part => part.shares);
+  return { ...said, logits, way: { kind: "transformer", read, layers, positions,
+    parts: own.parts.map(({ vector, shares, ...part }) => ({ ...part, width: vector.length, vector: base64(vector), shares: shares && best.map(token => shares[token]) })),
+    attention: own.attention.map(row => ({ heads, weights: base64(Float32Array.from(row)) })),
+    ...hasShares && { rest: best.map((token, i) => logits[i] - own.parts.reduce((sum, part) => sum + part.shares[token], 0)) } } };
+}
+
+/** A text as it is and changed, as explorer/changes.py has it. */
+export async function changes(parts, body, pause) {
+  const { model, tokenizer, isDistribution } = parts, { off = [], by = "zero" } = body, instead = body.instead || body.text;
+  requireDistribution(isDistribution);
+  const missing = off.find(name => !model.units?.().flat().includes(name));
+  if (missing !== undefined) throw new Error(model.units ? `There is no part ${missing} of the network.` : "This model has no heads to switch off; expected a Transformer.");
+  const [tokens, others] = [body.text, instead].map(text => tokenizer.encode(text).ids), isPatch = by === "patch";
+  if (isPatch && (!off.length || instead === body.text)) throw new Error("Patch replaces outputs by those for another text: choose a head or layer, and a text.");
+  if (isPatch && tokens.length !== others.length) {
+    throw new Error(`The text has ${tokens.length} tokens and the other one ${others.length}: outputs are replaced token by token, so give one with as many.`);
+  }
+  const context = model.record.context ?? Infinity;
+  for (const ids of [tokens, others]) checkLength(ids, Math.min(MOST_TOKENS, model.units ? context - 1 : Infinity), "changes are shown of");
+  const read = async (ids, without) => {
+    await pause();
+    const rows = without.length ? model.readWithout([model.record.begins_with, ...ids], without, by, [model.record.begins_with, ...others]) : await rowsAlong(model, ids, pause);
+    const after = rows.at(-1);
+    return { tokens: ids.map((id, i) => ({ shown: tokenizer.shown(id), log_prob: finite(rows[i][id]) })), next: likeliest(after, tokenizer, TOP),
+      entropy: -after.reduce((sum, logProb) => Number.isFinite(logProb) ? sum + Math.exp(logProb) * logProb : sum, 0) };
+  };
+  return { kind: "changes", units: model.units?.() ?? [], before: await read(tokens, []), after: await read(isPatch ? tokens : others, off), off };
+}
+
+/** The distribution before each token, and after the last. */
+async function rowsAlong(model, ids, pause) {
+  const rows = [];
+  let state = model.start();
+  for (const id of [...ids, null]) {
+    await pause();
+    rows.push(model.distribution(state));
+    if (id !== null) state = model.after(state, id);
+  }
+  return rows;
 }
 
 function base64(numbers) {

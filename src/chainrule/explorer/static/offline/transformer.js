@@ -52,6 +52,8 @@ function addTo(x, y, scale = 1) {
   return x;
 }
 
+const lengthOf = x => Math.sqrt(x.reduce((sum, value) => sum + value * value, 0));
+
 export class Transformer {
   constructor(record, array) {
     this.record = record;
@@ -81,11 +83,11 @@ export class Transformer {
     return this.distribution(state)[token];
   }
 
-  /** What the text after which `state` stands has been read to: the last hidden state, and each layer's. watch: as for step. */
-  read(inputs, watch = null) {
+  /** What the text after which `state` stands has been read to: the last hidden state, and each layer's. watch, edit: as for step. */
+  read(inputs, watch = null, edit = null) {
     const { context } = this.record;
     const begin = windowStart(inputs.length, context);
-    let session = watch ? null : this.session;
+    let session = watch || edit ? null : this.session;
     if (session) {
       let shared = 0;
       while (shared < session.inputs.length && session.inputs[shared] === inputs[shared]) shared += 1;
@@ -93,12 +95,12 @@ export class Transformer {
       if (session.begin !== begin) session = null;
       else if (!isWhole) session = this.cut(session, Math.min(shared, inputs.length - 1));
     }
-    if (!session) session = { begin, inputs: inputs.slice(0, begin), keys: this.caches(), values: this.caches(), hidden: null, layers: [] };
+    if (!session) session = { begin, inputs: inputs.slice(0, begin), keys: this.caches(), values: this.caches(), hidden: null, layers: [], edit };
     for (let i = session.inputs.length; i < inputs.length; i++) {
       [session.hidden, session.layers] = this.step(inputs[i], i - begin, session, watch);
       session.inputs.push(inputs[i]);
     }
-    if (!watch) this.session = session;
+    if (!watch && !edit) this.session = session;
     return session;
   }
 
@@ -114,13 +116,19 @@ export class Transformer {
     return Array.from({ length: this.record.layers }, () => []);
   }
 
-  /** Reads a token; its hidden state for the output, and those of each layer. watch: gets the weights of each head. */
+  /**
+   * Reads a token; its hidden state for the output, and those of each layer. watch: gets the weights of each head. The session's edit: gets
+   * each part's name, layer, position, numbers, which it may change, and head; token and position come before the first layer.
+   */
   step(token, position, session, watch) {
     const { width, layers, embedding_scale: scale, embedding_norm: isNormed } = this.record;
     let x = this.weights["embedding.weight"].slice(token * width, (token + 1) * width);
     if (scale !== 1) for (let i = 0; i < width; i++) x[i] *= scale;
     if (isNormed) x = this.normed(x, "embedding.norm");
+    session.edit?.("token", -1, position, x);
+    const before = session.edit && x.slice();
     this.addPosition(x, position);
+    if (before) session.edit("position", -1, position, x.map((value, i) => value - before[i]));
     const states = [];
     for (let layer = 0; layer < layers; layer++) {
       x = this.block(x, layer, position, session, watch);
@@ -145,23 +153,27 @@ export class Transformer {
     const { post, parallel, sublayer_norms: places, residual_scale: scale } = this.record;
     const name = `encoder.blocks.${layer}`;
     const norm = (i, y) => this.normed(y, `${name}.norms.${i}`), after = (i, y) => this.normed(y, `${name}.norms_after.${i}`);
+    const edited = (part, y) => {
+      session.edit?.(part, layer, position, y);
+      return y;
+    };
+    const attend = y => this.attention(y, layer, position, session, watch), feed = y => this.fed(y, layer);
     if (places !== "before") {
-      addTo(x, after(0, this.attention(places === "both" ? norm(0, x) : x, layer, position, session, watch)), scale);
-      return addTo(x, after(1, this.fed(places === "both" ? norm(1, x) : x, layer)), scale);
+      addTo(x, edited("attention", after(0, attend(places === "both" ? norm(0, x) : x))), scale);
+      return addTo(x, edited("feed-forward", after(1, feed(places === "both" ? norm(1, x) : x))), scale);
     }
-    const normed = post ? x : norm(0, x);
-    const attended = this.attention(normed, layer, position, session, watch);
+    const normed = post ? x : norm(0, x), attended = edited("attention", attend(normed));
     if (parallel) {
-      addTo(attended, this.fed(!post && this.record.norms > 1 ? norm(1, x) : normed, layer));
+      addTo(attended, edited("feed-forward", feed(!post && this.record.norms > 1 ? norm(1, x) : normed)));
       addTo(x, attended, scale);
       return post ? norm(0, x) : x;
     }
     addTo(x, attended, scale);
     if (post) {
       x = norm(0, x);
-      return norm(1, addTo(x.slice(), this.fed(x, layer), scale));
+      return norm(1, addTo(x.slice(), edited("feed-forward", feed(x)), scale));
     }
-    return addTo(x, this.fed(norm(1, x), layer), scale);
+    return addTo(x, edited("feed-forward", feed(norm(1, x))), scale);
   }
 
   attention(x, layer, position, session, watch) {
@@ -196,6 +208,7 @@ export class Transformer {
         for (let j = 0; j < width; j++) out[head * width + j] += weight * value[at + j];
       }
       watch?.(layer, head, position, weights);
+      session.edit?.("heads", layer, position, out.subarray(head * width, (head + 1) * width), head);
     }
     return product(this.weights[`${name}.out.weight`], this.weights[`${name}.out.bias`], out, x.length);
   }
@@ -248,12 +261,18 @@ export class Transformer {
     return out;
   }
 
-  /** log P of every token by the output; <s> has none. */
-  logProbsOf(hidden) {
+  /** The logits of all tokens; <s> has none. */
+  logitsOf(hidden) {
     const { logit_scale: scale, logit_cap: cap } = this.record, x = scale === 1 ? hidden : hidden.map(value => value * scale);
     const logits = Float64Array.from(product(this.output, this.weights["output.bias"], x, this.vocabularySize));
     if (cap !== null) for (let i = 0; i < logits.length; i++) logits[i] = Math.tanh(logits[i] / cap) * cap;
     logits[1] = -Infinity;
+    return logits;
+  }
+
+  /** log P of every token by the output. */
+  logProbsOf(hidden) {
+    const logits = this.logitsOf(hidden);
     let highest = -Infinity, total = 0;
     for (const logit of logits) highest = Math.max(highest, logit);
     for (const logit of logits) total += Math.exp(logit - highest);
@@ -265,6 +284,67 @@ export class Transformer {
   lens(state) {
     const { layers } = this.read(state.inputs);
     return layers.map(hidden => this.logProbsOf(this.record.post ? hidden : this.normed(hidden, "encoder.norm")));
+  }
+
+  /** As lens, after each token of a text with </s> before it: layer by layer. */
+  lensAlong(inputs) {
+    const layers = Array.from({ length: this.record.layers }, () => []);
+    for (let i = 1; i <= inputs.length; i++) this.lens({ inputs: inputs.slice(0, i) }).forEach((row, layer) => layers[layer].push(row));
+    return layers;
+  }
+
+  /** What each part adds after the last token of a text, its share of each logit, and where the heads look; shares null where there are none. */
+  parts(inputs) {
+    const { residual_scale: scale, post, logit_cap: cap, positions } = this.record, begin = windowStart(inputs.length, this.record.context), last = inputs.length - 1 - begin;
+    const parts = [], attention = [];
+    const session = this.read(inputs, (layer, head, position, row) => {
+      if (position === last) (attention[layer] ??= []).push(...row);
+    }, (part, layer, position, x) => {
+      const isAbsent = part === "heads" || (part === "position" && positions !== "learned" && positions !== "sinusoidal");
+      if (position === last && !isAbsent) parts.push({ part, layer: layer + 1, vector: x.map(value => layer < 0 ? value : scale * value) });
+    });
+    const stream = new Float32Array(this.record.width);
+    for (const part of parts) part.after = lengthOf(addTo(stream, part.vector));
+    const share = post || cap !== null ? null : this.shareOf(stream);
+    return { parts: parts.map(part => ({ ...part, norm: lengthOf(part.vector), shares: share && share(part.vector) })), attention, logits: this.logitsOf(session.hidden) };
+  }
+
+  /** A function from what a part adds to its share of each logit: the final norm is linear once the length of the sum is known. */
+  shareOf(stream) {
+    const shift = this.weights["encoder.norm.bias"], isCentred = this.record.norm === "layer", mean = x => isCentred ? x.reduce((sum, value) => sum + value, 0) / x.length : 0;
+    const normed = this.normed(stream, "encoder.norm"), middle = mean(stream);
+    const gains = normed.map((value, i) => stream[i] === middle ? 0 : (value - (shift ? shift[i] : 0)) / (stream[i] - middle));
+    return x => {
+      const own = mean(x);
+      return product(this.output, null, x.map((value, i) => (value - own) * gains[i] * this.record.logit_scale), this.vocabularySize);
+    };
+  }
+
+  /** The parts of each layer that can be switched off, by name. */
+  units() {
+    return Array.from({ length: this.record.layers }, (_, layer) => [...Array.from({ length: this.record.heads }, (_, head) => `${layer + 1}.${head + 1}`),
+      `${layer + 1}.attention`, `${layer + 1}.feed-forward`, String(layer + 1)]);
+  }
+
+  /** Log P of every token after each input where the outputs of units become zero, their mean so far, or those for other inputs. */
+  readWithout(inputs, off, by, others) {
+    const nameOf = (part, layer, head) => part === "heads" ? `${layer + 1}.${head + 1}` : `${layer + 1}.${part}`, sums = new Map(), given = new Map();
+    const isOff = (part, layer, head) => layer >= 0 && (off.includes(nameOf(part, layer, head)) || (part !== "heads" && off.includes(String(layer + 1))));
+    if (by === "patch") this.read(others, null, (part, layer, position, x, head) => given.set(`${nameOf(part, layer, head)} ${position}`, x.slice()));
+    const rows = [], edit = (part, layer, position, x, head) => {
+      if (!isOff(part, layer, head)) return;
+      const name = nameOf(part, layer, head), patched = given.get(`${name} ${position}`);
+      if (by === "zero") x.fill(0);
+      else if (by === "patch") { if (patched) x.set(patched); }
+      else {
+        const sum = addTo(sums.get(name) ?? new Float32Array(x.length), x);
+        sums.set(name, sum);
+        x.set(sum.map(value => value / (position + 1)));
+      }
+    };
+    const session = { begin: 0, inputs: [], keys: this.caches(), values: this.caches(), edit };
+    inputs.forEach((token, i) => rows.push(this.logProbsOf(this.step(token, i, session, null)[0])));
+    return rows;
   }
 
   /** The weights of all heads of each layer, row by row, for a text with </s> before it. */

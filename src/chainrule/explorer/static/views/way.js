@@ -151,6 +151,6 @@ function lastSteps(record, state, change) {
       barsOf("What they are drawn with", ["token", "drawn with"], tokens.map(token => [tokenElement(token.shown), token.drawn, drawn(token)]))),
     step("The token that is drawn", element("p", {}, element("span", { class: "key differs" }, tokenElement(picked.shown)), " ",
       picked.added ? button("Append it", () => change({ text: state.text + picked.added, why: "0" })) : "", " ",
-      button("Another seed", () => change({ seed: String(Number(state.seed) + 1) }))), `with seed ${record.seed}; generate begins with it, too`),
+      button("Another seed", () => change({ seed: String(Number(state.seed) + 1) }))), `with seed ${record.seed}`),
   ];
 }
