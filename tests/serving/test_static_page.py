@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import itertools
 import json
+import re
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -273,6 +275,12 @@ def test_what_a_page_cannot_hold_is_refused_by_name(
         chainrule.explore(networks["own"])
     with pytest.raises(chainrule.SettingError, match="prune"):
         chainrule.explore(tables["words"])
+
+
+def test_the_modules_of_the_page_make_no_markup_of_text_and_name_no_host() -> None:
+    for module in (files("chainrule.explorer") / "static" / "offline").iterdir():
+        text = module.read_text("utf-8")
+        assert not re.search(r"innerHTML|insertAdjacentHTML|\beval\b|document\.write|new Function|https?:|fetch", text)
 
 
 def test_the_command_writes_one_file(

@@ -25,7 +25,6 @@ from chainrule.errors import SettingError
 from chainrule.explorer.config import PageOptions
 from chainrule.explorer.example import example_of
 from chainrule.explorer.offline.arrays import packed
-from chainrule.explorer.offline.networks import check_network, network_model
 from chainrule.explorer.offline.tables import is_table, speller_of, table_model
 from chainrule.explorer.offline.tokens import tokenizer_record
 from chainrule.explorer.show import page_files
@@ -102,14 +101,18 @@ def _to_shrink(models: Mapping[str, Model], options: PageOptions) -> str:
 def _packed_model(name: str, model: Model, options: PageOptions) -> str:
     """A model as the page reads it. Raises SettingError, with the name of the model."""
     own = check_kind(model, CausalModel)
+    arrays: Arrays = {}
     try:
-        if not is_table(own.engine):
+        engine = table_model(own, arrays) if is_table(own.engine) else None
+        if engine is None:
+            from chainrule.explorer.offline.networks import check_network, network_model  # needs torch
+
             check_network(own.engine)
             own = own.compact() if options.int8 else own
-        arrays: Arrays = {}
+            engine = network_model(own.engine, arrays)
         record = {
             "name": name,
-            "model": table_model(own, arrays) if is_table(own.engine) else network_model(own.engine, arrays),
+            "model": engine,
             "tokenizer": tokenizer_record(own.tokenizer, arrays),
             "speller": speller_of(own, arrays),
             "is_distribution": own.is_distribution,

@@ -6,7 +6,7 @@ const POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
 
 /** The file is put together as text: the policy of this page would refuse its styles. */
 export function save(name) {
-  const style = [...document.styleSheets].flatMap(sheet => [...sheet.cssRules], []).map(rule => rule.cssText).join("\n");
+  const style = [...document.styleSheets].flatMap(sheet => [...sheet.cssRules]).map(rule => rule.cssText).join("\n");
   const result = document.getElementById("result"), copy = result.cloneNode(true);
   const canvases = result.querySelectorAll("canvas");
   copy.querySelectorAll("canvas").forEach((canvas, i) => {
