@@ -2,7 +2,7 @@
 
 import { isSpecial, overview } from "./heads.js";
 import { END, UNKNOWN } from "./ngrams.js";
-import { byWeight, draw, normalised, uniforms, warped } from "./sampling.js";
+import { draw, likeliestOf, normalised, uniforms, warped } from "./sampling.js";
 import { showUnseen } from "./tokenizers.js";
 
 const LONGEST = 20000; // characters of a text
@@ -16,7 +16,7 @@ export async function nextWords({ model, tokenizer, isDistribution }, body, paus
   const { ids } = tokenizer.encode(text), state = await stateAfter(model, ids, pause);
   const logProbs = model.distribution(state), probs = logProbs.map(Math.exp);
   const drawn = normalised(warped(logProbs, body));
-  const best = byWeight(logProbs).slice(0, body.top ?? 20).filter(token => probs[token] > 0);
+  const best = likeliestOf(logProbs, body.top ?? 20).filter(token => probs[token] > 0);
   const isDrawn = token => drawn[token] > 0;
   let entropy = 0, possible = 0, kept = 0, cut = 0;
   probs.forEach((prob, token) => {
@@ -42,7 +42,7 @@ function layersOf(model, tokenizer, state, best) {
   const layers = model.lens(state);
   if (layers.length < 2) return {};
   return { layers: layers.map((row, i) => ({
-    layer: i + 1, guesses: byWeight(row).slice(0, GUESSES).map(token => ({ shown: tokenizer.shown(token), prob: Math.exp(row[token]) })),
+    layer: i + 1, guesses: likeliestOf(row, GUESSES).map(token => ({ shown: tokenizer.shown(token), prob: Math.exp(row[token]) })),
     probs: best.map(token => Math.exp(row[token])),
   })) };
 }
@@ -120,7 +120,7 @@ async function scores({ model, tokenizer, speller }, written, ids, pause, isRank
 function rankOf(row, token, tokenizer) {
   let rank = 1;
   for (const logProb of row) if (logProb > row[token]) rank += 1;
-  return { rank, likelier: byWeight(row).slice(0, LIKELIER).map(best => tokenizer.shown(best)) };
+  return { rank, likelier: likeliestOf(row, LIKELIER).map(best => tokenizer.shown(best)) };
 }
 
 /** log P(the word ends | the tokens before). */
@@ -211,7 +211,7 @@ export async function attention({ model, tokenizer }, body, pause) {
 
 /** The likeliest tokens of a distribution, as the page shows them. */
 function likeliest(row, tokenizer, most) {
-  return byWeight(row).slice(0, most).filter(token => Number.isFinite(row[token])).map(token => ({ shown: tokenizer.shown(token), prob: Math.exp(row[token]), log_prob: row[token] }));
+  return likeliestOf(row, most).filter(token => Number.isFinite(row[token])).map(token => ({ shown: tokenizer.shown(token), prob: Math.exp(row[token]), log_prob: row[token] }));
 }
 
 function checkLength(ids, most, what) {

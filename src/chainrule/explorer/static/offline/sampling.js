@@ -39,6 +39,20 @@ export function byWeight(weights) {
   return Array.from(weights.keys()).sort((a, b) => weights[b] - weights[a] || a - b);
 }
 
+/** The first k of byWeight. */
+export function likeliestOf(weights, k) {
+  const best = [];
+  for (let token = 0; token < weights.length; token++) {
+    const weight = weights[token];
+    if (best.length === k && !(weight > weights[best[k - 1]])) continue;
+    let place = best.length;
+    while (place > 0 && weight > weights[best[place - 1]]) place -= 1;
+    best.splice(place, 0, token);
+    if (best.length > k) best.pop();
+  }
+  return best;
+}
+
 /** Probabilities from weights. */
 export function normalised(weights) {
   const highest = max(weights), probs = weights.map(weight => Math.exp(weight - highest));

@@ -34,7 +34,7 @@ function erf(x) {
 function product(matrix, bias, x, rows) {
   const out = new Float32Array(rows), width = x.length;
   for (let row = 0, at = 0; row < rows; row++, at += width) {
-    let [a, b, c, d] = [0, 0, 0, 0], i = 0;
+    let a = 0, b = 0, c = 0, d = 0, i = 0; // sums of their own, so that none waits for another; an array here would cost twice the product
     for (; i + 3 < width; i += 4) {
       a += matrix[at + i] * x[i];
       b += matrix[at + i + 1] * x[i + 1];
@@ -225,7 +225,7 @@ export class Transformer {
     const half = this.waves.length;
     for (let i = 0; i < half; i++) {
       const angle = position * this.waves[i], cos = Math.fround(Math.cos(angle)), sin = Math.fround(Math.sin(angle));
-      const [a, b] = [part[i], part[half + i]];
+      const a = part[i], b = part[half + i];
       part[i] = a * cos - b * sin;
       part[half + i] = b * cos + a * sin;
     }
