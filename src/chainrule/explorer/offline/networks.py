@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from chainrule.errors import SettingError
-from chainrule.neural.config.transformer import TransformerConfig
+from chainrule.neural.encoders.transformer import Transformer
 from chainrule.neural.language_model import NeuralModel
 from chainrule.neural.layers.matrix_products import is_in_blocks, is_packed, unpacked_shape
 from chainrule.neural.layers.output import FullSoftmax
@@ -16,6 +16,8 @@ from chainrule.neural.layers.positions import alibi_slopes
 
 if TYPE_CHECKING:
     from numpy import ndarray
+
+    from chainrule.neural.config.transformer import TransformerConfig
 
     Arrays = dict[str, ndarray]
     Json = dict[str, Any]
@@ -40,12 +42,12 @@ _CHOICES = {
 
 def check_network(engine: object) -> None:
     """Raises SettingError, with the name of what the page does not know, unless it can read a network."""
-    config = engine.network.config if isinstance(engine, NeuralModel) else None
-    if not isinstance(engine, NeuralModel) or type(config) is not TransformerConfig:
+    if not isinstance(engine, NeuralModel) or not isinstance(engine.network.encoder, Transformer):
         raise SettingError(
             "a page computes with n-gram models and Transformers that continue texts, and this model is neither; "
             "chainrule explore shows it from a server"
         )
+    config = cast("TransformerConfig", engine.network.config)
     for name, known in _CHOICES.items():
         if (value := getattr(config, name)) not in known:
             raise SettingError(f"{name} is {value}, which a page does not know; expected {' or '.join(known)}")
@@ -68,8 +70,7 @@ def network_model(engine: NeuralModel, arrays: Arrays) -> Json:
     """
     check_network(engine)
     network = engine.network
-    config, encoder = network.config, network.encoder
-    assert isinstance(config, TransformerConfig)
+    config, encoder = cast("TransformerConfig", network.config), network.encoder
     shapes: dict[str, list[int]] = {}
     for name, weight in network.named_parameters():
         own = weight.detach().cpu()
