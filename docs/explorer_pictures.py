@@ -1,4 +1,4 @@
-"""Photographs the explorer for the guide: trains small models on Python's documentation, and opens their views in Chromium.
+"""Photographs the explorer for the guide: small models of Python's documentation, their views opened in Chromium.
 
 python docs/explorer_pictures.py [docs/drawings] [--only NAME ...] [--keep FOLDER]
 
@@ -35,7 +35,7 @@ _DONE = (
 
 
 class Picture(NamedTuple):
-    """A view to photograph. height: pixels from the top of the page. act: JavaScript that is run before, perhaps none."""
+    """A view to photograph. height: pixels from the top of the page. act: JavaScript to run before, perhaps none."""
 
     name: str
     height: int
