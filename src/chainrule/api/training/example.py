@@ -25,20 +25,26 @@ if TYPE_CHECKING:
 LAST = 20_000  # tokens at the end of a text among which an example is looked for
 _TOKENS = 400  # of a document that are read
 _SHORTEST, _LONGEST = 24, 140  # characters of an example
+_ENDS = (".", "?", "!", "。", "？")
 
 
 def sentence_of(tokenizer: Tokenizer, stream: Tokens) -> str | None:
-    """The first document of a stream of a good length, without unknown tokens; else the beginning of the longest.
+    """The first document of a stream, or its first sentence, of a good length; else the beginning of the longest.
 
     stream: documents, each ended by </s>; the first may have lost its beginning, and is left out if there is another.
-    None if the stream has no text.
+    Unknown tokens are in none. None if the stream has no text.
     """
     whole = stream[:LAST]
     ends = np.flatnonzero(whole == END)
     if len(ends) > 1 and len(stream) >= LAST:
         whole = whole[ends[0] + 1 :]
-    texts = [shorten(tokenizer.decode(document[:_TOKENS])) for document in _documents(whole)]
-    good = (text for text in texts if _SHORTEST <= len(text) <= _LONGEST)
+    documents = [" ".join(tokenizer.decode(document[:_TOKENS]).split()) for document in _documents(whole)]
+    texts = [shorten(document) for document in documents]
+    good = (
+        text
+        for text, document in zip(texts, documents, strict=True)
+        if len(text) >= _SHORTEST and (text == document or text.endswith(_ENDS))
+    )
     return next(good, max(texts, key=len, default="")) or None
 
 
@@ -50,11 +56,10 @@ def _documents(stream: Tokens) -> Iterator[Tokens]:
 
 
 def shorten(text: str) -> str:
-    """The first sentence or words of a text, on one line."""
-    line = " ".join(text.split())
-    if len(line) <= _LONGEST:
-        return line
-    cut = line[: _LONGEST + 1]
+    """The first sentences of a text on one line, or its first words."""
+    if len(text) <= _LONGEST:
+        return text
+    cut = text[: _LONGEST + 1]
     stop = max(cut.rfind(mark) for mark in (". ", "? ", "! ", "。", "？"))
     return cut[: stop + 1] if stop >= _SHORTEST else cut[: cut.rfind(" ")] if " " in cut else cut[:-1]
 

@@ -174,8 +174,9 @@ function drawField(name) {
   const choices = name === "model" ? models : name === "other" ? ["", ...models] : Array.isArray(kind) ? kind : null;
   const isText = ["text", "given", "instead"].includes(name);
   const placeholder = name === "text" && (about.fills ? "a text with [MASK] where words are missing" : about.given ? "what has been written so far" : null);
+  const select = event => own.has(name) || event.target.select(); // what is typed first takes the place of an example
   const field = choices ? element("select", listen, ...choices.map(choice => element("option", { value: choice }, choice || "(none)"))) :
-    isText ? element("textarea", { ...listen, spellcheck: "false", rows: name === "text" ? 3 : 2, dir: "auto", placeholder }) :
+    isText ? element("textarea", { ...listen, focus: select, spellcheck: "false", rows: name === "text" ? 3 : 2, dir: "auto", placeholder }) :
       element("input", { ...listen, ...kind });
   const value = kind?.type === "range" ? element("span", { "data-of": name }) : null;
   return element("label", { class: isText ? "wide-field" : null }, element("span", {}, label, value && " ", value), field);

@@ -24,7 +24,7 @@ const css = colour => `rgb(${colour.join(" ")})`;
 export function linesOf({ weights, rows, columns }, chosen, isLight) {
   const [left, right] = [roomOf(rows), roomOf(columns)], width = left + GAP + right, height = LINE * Math.max(rows.length, columns.length) + 8;
   const colour = scale(isLight), y = i => LINE * (i + 0.5) + 4;
-  const ink = isLight ? "#1b1b1f" : getComputedStyle(document.documentElement).getPropertyValue("--ink").trim();
+  const ink = isLight ? "#1b1b1f" : "currentColor";
   const own = row => {
     const drawn = [];
     for (let j = 0; j < columns.length; j++) {
