@@ -249,6 +249,9 @@ LOOKS: dict[str, dict[str, Any]] = {  # a state of each view, with what is most 
     "beams": {"model": "ngram"},
     "attention": {"model": "talker", "without": "true"},
     "lines": {"view": "attention", "model": "talker", "as": "lines", "special": "out"},
+    "way": {"model": "talker", "text": TEXT, "top_k": 3},
+    "lens": {"model": "talker", "text": TEXT},
+    "changes": {"model": "talker", "text": TEXT, "off": "1.2,2.attention"},
 }
 
 

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 import pytest
 from browser import CHROMIUM, Browser, Page
-from test_explorer_page import CONTRAST, DONE, unnamed
+from test_explorer_page import DONE, unnamed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,7 +62,7 @@ def test_all_steps_unfold_and_are_readable(browser: Browser, served: Running, wi
         page.evaluate("document.querySelectorAll('#result details').forEach(one => { one.open = true; })")
         assert [part for part in parts if part not in page.text] == []
         assert page.evaluate("document.documentElement.scrollWidth") <= width
-        assert page.evaluate(CONTRAST)[0] >= 4.5, page.evaluate(CONTRAST)
+        assert page.contrast[0] >= 4.5, page.contrast
         assert unnamed(page) == []
         closed(page, is_refused=(view, model) in (("way", "mixture"), ("lens", "ngram")))
 
