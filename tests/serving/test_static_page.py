@@ -86,6 +86,7 @@ def networks() -> dict[str, chainrule.CausalModel]:
         "gemma": network(
             sublayer_norms="both", norm_gain=True, gains_above_one=True, score_cap=20.0, logit_cap=10.0,
             scaled_embedding=True, feed_forward="geglu", head_width=12, rotary_width=8, norm_epsilon=1e-6,
+            window=4, window_every=2,
         ),
     }  # fmt: skip
 
@@ -252,6 +253,18 @@ def test_the_views_work_without_a_server(browser: Browser, tmp_path: Path) -> No
     page.close()
 
 
+@in_chromium
+def test_a_damaged_page_says_so(browser: Browser, tables: dict[str, chainrule.CausalModel], tmp_path: Path) -> None:
+    html = chainrule.explore(tables["words"]).html
+    start = html.index('class="model">')
+    for name, damaged in (("cut", html[: start + 5000]), ("changed", html[: start + 50] + "AAAA" + html[start + 54 :])):
+        path = tmp_path / f"{name}.html"
+        path.write_text(damaged, "utf-8")
+        page = browser.open(path.as_uri())
+        page.wait("document.querySelector('#message')?.innerText.includes('the file is damaged')")
+        page.close()
+
+
 def test_what_a_page_cannot_hold_is_refused_by_name(
     tables: dict[str, chainrule.CausalModel],
     networks: dict[str, chainrule.CausalModel],
@@ -290,5 +303,9 @@ def test_the_command_writes_one_file(
     assert run(["explore", "--static", str(folders["ngram"]), f"other={folders['bytes']}", "-o", str(page)]) == 0
     assert "ngram, other in" in capsys.readouterr().out
     assert page.stat().st_size < 5_000_000
+    models = {"ngram": chainrule.load(folders["ngram"]), "other": chainrule.load(folders["bytes"])}
+    assert page.read_text("utf-8") == chainrule.explore(models).html
+    assert run(["explore", "--static", str(folders["ngram"]), "-o", str(page), "--overwrite", "--port", "9000"]) != 0
+    assert "--static has none" in capsys.readouterr().err
     assert run(["explore", "--static", str(folders["ngram"]), "-o", str(page)]) != 0
     assert "exists" in capsys.readouterr().err

@@ -55,6 +55,8 @@ def explore(
     if not models:
         raise CycloptsError(msg="A model to explore is missing.")
     if static:
+        if no_browser or port != PORT:
+            raise CycloptsError(msg="--port and --no-browser are for a server, and --static has none: leave them out.")
         _write_page(models, output, given_settings(options), overwrite=overwrite)
         return
     from chainrule.serving.processes import serve as serve_models

@@ -30,7 +30,7 @@ _KNOWN = frozenset(
     zero_projections initialisation dropout attention_dropout embedding_dropout head_width norm_epsilon
     shared_norm without_biases position_offset sublayer_norms gains_above_one attention_scale score_cap logit_cap
     logit_scale embedding_scale residual_scale output_bias rotary_width tied memory output cutoffs noise_samples
-    noise_power begins_with ngram_rows ngram_width
+    noise_power begins_with window_every full_layers ngram_rows ngram_width
     """.split()  # noqa: SIM905  # a list would have a line each
 )
 _CHOICES = {
@@ -92,7 +92,7 @@ def network_model(engine: NeuralModel, arrays: Arrays) -> Json:
         "head_width": config.width_of_heads,
         "width": config.width,
         "context": encoder.context,
-        "window": config.window,
+        "windows": [config.window if config.has_window(layer) else None for layer in range(config.layers)],
         "begins_with": 1 if config.begins_with == "<s>" else 2,
         "embedding_scale": float(network.embedding.scale),
         "embedding_norm": config.embedding_norm,

@@ -24,29 +24,37 @@ export async function isBack() {}
 
 const opened = (async () => {
   const models = new Map();
+  try {
+    await open(models);
+  } catch (error) {
+    throw new Error(`The models of this page cannot be read: the file is damaged, or the browser is older than 2023 (${error.message}).`);
+  }
+  return models;
+})();
+
+/** Adds the models that the page holds, by name. */
+async function open(models) {
   for (const block of document.querySelectorAll("script.model")) {
     const { record, array } = await unpack(block.textContent);
     const model = new (record.model.kind === "ngram" ? NGrams : Transformer)(record.model, array);
     models.set(record.name, { name: record.name, model, tokenizer: new Tokenizer(record.tokenizer, array),
       speller: new Speller(record.speller, array), isDistribution: record.is_distribution, example: record.example });
   }
-  return models;
-})();
+}
 
 /** What only a server can: views and fields of the page that it leaves out. */
 function lacks({ model, isDistribution }) {
   return ["chat", "beams", "unit", "given", "picture", ...model.maps ? [] : ["attention", "lens"], ...isDistribution ? [] : ["playground", "way", "changes"]];
 }
 
-/** Waits, once some time has passed, until the page has drawn; true if the work is not wanted any more. */
+/** A function that waits, once some time has passed, until the page has drawn. It raises AbortError if the work is not wanted any more. */
 function pauses(signal) {
   let last = performance.now();
   return async () => {
-    if (performance.now() - last < SLICE) return false;
+    if (performance.now() - last < SLICE) return;
     await new Promise(resolve => setTimeout(resolve));
     last = performance.now();
     if (signal?.aborted) throw new DOMException("", "AbortError");
-    return false;
   };
 }
 

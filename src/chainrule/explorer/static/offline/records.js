@@ -9,7 +9,7 @@ const LONGEST = 20000; // characters of a text
 const RANKED = 1000; // characters of a text whose tokens are ranked, which needs the whole distribution at each
 const LIKELIER = 10, GUESSES = 5, MOST_TOKENS = 512, MOST_LENS = 256, LENS_GUESSES = 3, TOP = 10;
 
-/** The next token after a text. pause: a promise that lets the page breathe, or ends the work. */
+/** The next token after a text. pause: lets the page draw, and ends work that is not wanted any more. */
 export async function nextWords({ model, tokenizer, isDistribution }, body, pause) {
   requireDistribution(isDistribution);
   const letters = Array.from(body.text), text = letters.slice(-LONGEST).join("");
@@ -57,7 +57,7 @@ async function stateAfter(model, ids, pause) {
 /** Reads a text by a network with pauses: what is read is kept. */
 async function readSlowly(model, inputs, pause) {
   for (let i = 1; i < inputs.length; i++) {
-    if (await pause()) return;
+    await pause();
     model.read(inputs.slice(0, i));
   }
 }
@@ -98,7 +98,7 @@ async function scores({ model, tokenizer, speller }, written, ids, pause, isRank
   const needsRow = isRanked && (by === "tokens" || tokenizer.beginsWord);
   let state = model.start();
   for (const [i, token] of [...ids, END].entries()) {
-    if (await pause()) break;
+    await pause();
     const row = model.read || needsRow ? model.distribution(state) : null;
     const logProb = row ? row[token] : model.logProb(state, token), isUnknown = token === UNKNOWN && i < ids.length;
     let own = logProb;

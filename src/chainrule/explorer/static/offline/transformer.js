@@ -177,7 +177,7 @@ export class Transformer {
   }
 
   attention(x, layer, position, session, watch) {
-    const { heads, key_heads: keyHeads, head_width: width, normed, window, scale, cap, slopes } = this.record;
+    const { heads, key_heads: keyHeads, head_width: width, normed, windows, scale, cap, slopes } = this.record, window = windows[layer];
     const name = `encoder.blocks.${layer}.attention`, rows = heads + 2 * keyHeads;
     const all = product(this.weights[`${name}.query_key_value.weight`], this.weights[`${name}.query_key_value.bias`], x, rows * width);
     for (let head = 0; head < heads + keyHeads; head++) {
