@@ -46,16 +46,16 @@ class Picture(NamedTuple):
 
 
 _NEXT = {"view": "next", "model": "ngram", "text": "Return True if the"}
-_SENTENCE = "Return a new list that has eaten the elephants."
-_HEADS = {"view": "attention", "model": "transformer", "text": "Return a list of the names in the list."}
+_SURPRISAL = {"view": "surprisal", "model": "ngram", "text": "Return a new list that has eaten the elephants."}
+_ATTENTION = {"view": "attention", "model": "transformer", "text": "Return a list of the names in the list."}
 PICTURES = (
     Picture("explorer-next", 1000, _NEXT),
     Picture("explorer-next-dark", 1000, _NEXT, dark=True),
-    Picture("explorer-surprisal", 420, {"view": "surprisal", "model": "ngram", "text": _SENTENCE}),
-    Picture("explorer-surprisal-dark", 420, {"view": "surprisal", "model": "ngram", "text": _SENTENCE}, dark=True),
-    Picture("explorer-attention", 1240, _HEADS),
-    Picture("explorer-lines-dark", 1240, {**_HEADS, "as": "lines"}, dark=True),
-    Picture("explorer-beams", 640, {"view": "beams", "model": "transformer", "text": "Return the", "length": 5}),
+    Picture("explorer-surprisal", 850, _SURPRISAL),
+    Picture("explorer-surprisal-dark", 850, _SURPRISAL, dark=True),
+    Picture("explorer-attention", 1600, _ATTENTION),
+    Picture("explorer-lines-dark", 1340, {**_ATTENTION, "as": "lines"}, dark=True),
+    Picture("explorer-beams", 1000, {"view": "beams", "model": "transformer", "text": "Return a list of", "length": 4}),
 )
 
 

@@ -49,13 +49,18 @@ def overview(maps: Sequence[AttentionMap]) -> Json:
     but the first, and punctuation); where rows and columns are of different texts, only the last two and the first.
     Shares overlap: the previous token may be the first. most: the token at the place with the most weight but the
     first, and its share. kind: the largest share, if it is at least 0.4, or "one" if that of `most` is, else "broad" or
-    "mixed", for an entropy of more or less than half of what is possible. chosen: the layer and the head with the
-    least entropy among those that look at neither the first token nor separators first, else of all.
+    "mixed", for an entropy of more or less than half of what is possible. chosen: the layer and the head that
+    tell most: with the least entropy of those that look at neither the first token nor separators, broad ones last.
     """
     layers = [_layer(one) for one in maps]
     heads = [(layer, head) for layer, own in enumerate(layers) for head in range(len(own))]
-    telling = [(i, j) for i, j in heads if layers[i][j]["kind"] not in ("first", "separators", "broad")]
-    chosen = min(telling or heads, key=lambda at: layers[at[0]][at[1]]["entropy"])
+    telling = [(i, j) for i, j in heads if layers[i][j]["kind"] not in ("first", "separators")]
+
+    def order(at: tuple[int, int]) -> tuple[bool, float]:
+        own = layers[at[0]][at[1]]
+        return own["kind"] == "broad", own["entropy"]
+
+    chosen = min(telling or heads, key=order)
     return {"overview": layers, "chosen": list(chosen)}
 
 

@@ -4,7 +4,7 @@ import { ask } from "../server.js";
 import { legend, ofWeight, scale } from "../colours.js";
 import { button, download, element, figure, table, tokenElement, tokenText } from "../elements.js";
 import { drawLines, savedLines } from "./attention_lines.js";
-import { drawMap, heatMap, mapOf } from "./attention_map.js";
+import { drawMap, heatMap, mapOf, pixelColours } from "./attention_map.js";
 import { subject } from "./next.js";
 
 export const title = "Attention";
@@ -26,8 +26,11 @@ export async function load(state, signal) {
   return record.weights ? { ...record, weights: floats(record.weights) } : record;
 }
 
+/** Bytes from base64, in a loop: megabytes by the iterator of a string take seconds. */
 function bytes(text) {
-  return Uint8Array.from(atob(text), c => c.charCodeAt(0));
+  const binary = atob(text), values = new Uint8Array(binary.length);
+  for (let i = 0; i < values.length; i++) values[i] = binary.charCodeAt(i);
+  return values;
 }
 
 /** float32 numbers, little-endian, from base64. */
@@ -103,14 +106,14 @@ function looksAt({ kind, looks, most, entropy }) {
 
 /** All heads: small maps, what they look at, and a list of them; where there is little room, the list alone. */
 function drawOverview(record, head, state, change) {
-  const colour = scale(), pick = (layer, own) => change({ layer: String(layer), head: String(own) }, layer !== record.layer);
+  const colours = pixelColours(), pick = (layer, own) => change({ layer: String(layer), head: String(own) }, layer !== record.layer);
   const kinds = [...new Set(record.overview.flat().map(own => own.kind))], name = (layer, own) => `${record.layers[layer]}, head ${own + 1}`;
   const isDim = own => state.kind !== "" && kinds.includes(state.kind) && own.kind !== state.kind;
   const lost = (layer, own) => record.without && layer === record.layer ? ` ${record.without[own].toFixed(2)}` : "";
   const small = (own, layer, i) => element("button", {
     type: "button", class: isDim(own) ? "dim" : null, "aria-pressed": String(layer === record.layer && i === head),
     title: `${name(layer, i)}. ${looksAt(own)}`, "aria-label": `${name(layer, i)}: ${KINDS[own.kind][0]}${lost(layer, i)}`, click: () => pick(layer, i),
-  }, heatMap(Float32Array.from(bytes(own.picture), value => value / 255), own.width, own.height, colour), element("span", {}, KINDS[own.kind][0], lost(layer, i)));
+  }, heatMap(Float32Array.from(bytes(own.picture), value => value / 255), own.width, own.height, colours), element("span", {}, KINDS[own.kind][0], lost(layer, i)));
   const list = element("select", { class: "head-list", "aria-label": "Layer and head", change: event => pick(...event.target.value.split(" ").map(Number)) },
     ...record.overview.flatMap((layer, i) => layer.map((own, j) => element("option", { value: `${i} ${j}`, selected: i === record.layer && j === head },
       `${name(i, j)}: ${KINDS[own.kind][0]}${own.kind in own.looks ? ` ${percent(own.looks[own.kind])}` : own.kind === "one" ? ` ${percent(own.most.share)}` : ""}, entropy ${figure(own.entropy, 2)}${lost(i, j)}`))));

@@ -6,10 +6,16 @@ import { element, escaped, tokenText } from "../elements.js";
 const MOST_LABELS = 40; // tokens that are named beside the map
 const LETTER = 7.5; // pixels
 
-/** A canvas with a pixel for each weight, 0 to 1. colour: a scale. */
-export function heatMap(weights, width, height, colour) {
+/** The colours of weights from 0 to 1, as pixels. isLight: in those of light mode. */
+export function pixelColours(isLight) {
+  const bytes = new Uint8Array(4 * 1025).fill(255), colour = scale(isLight);
+  for (let i = 0; i <= 1024; i++) bytes.set(colour(ofWeight(i / 1024)), 4 * i);
+  return new Uint32Array(bytes.buffer);
+}
+
+/** A canvas with a pixel for each weight, 0 to 1. colours: as pixelColours gives them. */
+export function heatMap(weights, width, height, colours) {
   const image = new ImageData(width, height), pixels = new Uint32Array(image.data.buffer);
-  const colours = Uint32Array.from({ length: 1025 }, (_, i) => new Uint32Array(Uint8Array.of(...colour(ofWeight(i / 1024)), 255).buffer)[0]);
   for (let i = 0; i < pixels.length; i++) pixels[i] = colours[Math.round(1024 * Math.min(1, Math.max(0, weights[i])))];
   const canvas = element("canvas", { width, height });
   canvas.getContext("2d").putImageData(image, 0, 0);
@@ -35,7 +41,7 @@ export function mapOf({ weights, rows, columns }, isLight) {
   ] : [];
   const svg = `<svg xmlns="http://www.w3.org/2000/svg" width="${right + 1}" height="${bottom + 1}" viewBox="0 0 ${right + 1} ${bottom + 1}" font-size="12" font-family="monospace">` +
     (isLight ? `<rect width="100%" height="100%" fill="#fff"/>` : "") +
-    `<image href="${heatMap(weights, width, height, scale(isLight)).toDataURL()}" x="${left}" y="${top}" width="${cell * width}" height="${cell * height}" preserveAspectRatio="none" image-rendering="pixelated"/>` +
+    `<image href="${heatMap(weights, width, height, pixelColours(isLight)).toDataURL()}" x="${left}" y="${top}" width="${cell * width}" height="${cell * height}" preserveAspectRatio="none" image-rendering="pixelated"/>` +
     `<rect x="${left}" y="${top}" width="${cell * width}" height="${cell * height}" fill="none" stroke="${ink}" stroke-opacity="0.35"/>` +
     `${labels.join("")}</svg>`;
   return { svg, left, top, cell, width: right + 1, height: bottom + 1 };
