@@ -14,8 +14,7 @@ function inPresentMode(style) {
 
 /** The file is put together as text: the policy of this page would refuse its styles. */
 export function save(name) {
-  const style = inPresentMode([...document.styleSheets].flatMap(sheet => [...sheet.cssRules]).map(rule => rule.cssText).join("
-"));
+  const style = inPresentMode([...document.styleSheets].flatMap(sheet => [...sheet.cssRules]).map(rule => rule.cssText).join("\n"));
   const result = document.getElementById("result"), copy = result.cloneNode(true);
   const canvases = result.querySelectorAll("canvas");
   copy.querySelectorAll("canvas").forEach((canvas, i) => {
