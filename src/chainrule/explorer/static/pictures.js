@@ -5,7 +5,9 @@ import { element, figure } from "./elements.js";
 
 /** float32 numbers, little-endian, from base64. */
 export function floats(text) {
-  return new Float32Array(Uint8Array.from(atob(text), c => c.charCodeAt(0)).buffer);
+  const binary = atob(text), bytes = new Uint8Array(binary.length);
+  for (let i = 0; i < bytes.length; i++) bytes[i] = binary.charCodeAt(i);
+  return new Float32Array(bytes.buffer);
 }
 
 /** A function from a number and the largest one to its colour: orange above 0, blue below, paper at 0. */

@@ -18,8 +18,9 @@ export function overview(layers, heads, tokens) {
   };
   const seen = layers.map(weights => Array.from({ length: heads }, (_, head) => headOf(weights.subarray(head * size * size, (head + 1) * size * size), tokens, masks)));
   const all = seen.flatMap((layer, i) => layer.map((_, j) => [i, j])), of = ([i, j]) => seen[i][j];
-  const telling = all.filter(at => !["first", "separators", "broad"].includes(of(at).kind));
-  const chosen = (telling.length ? telling : all).reduce((best, at) => of(at).entropy < of(best).entropy ? at : best);
+  const telling = all.filter(at => !["first", "separators"].includes(of(at).kind));
+  const isBefore = (a, b) => (a.kind === "broad") === (b.kind === "broad") ? a.entropy < b.entropy : b.kind === "broad";
+  const chosen = (telling.length ? telling : all).reduce((best, at) => isBefore(of(at), of(best)) ? at : best);
   return { overview: seen, chosen };
 }
 

@@ -1,10 +1,9 @@
 // The way of a text through a model to its next token, step by step, with this model's own numbers.
 
 import { ask } from "../server.js";
-import { legend, ofWeight, scale } from "../colours.js";
+import { legend, ofWeight, paint, scale } from "../colours.js";
 import { button, element, figure, probability, table, tokenElement, tokenText } from "../elements.js";
 import { filled, floats, picture, sided, strip } from "../pictures.js";
-import { heatMap } from "./attention_map.js";
 import { sampling, subject } from "./next.js";
 import { drawWhy } from "./why.js";
 
@@ -100,10 +99,7 @@ function headsOf({ heads, weights }, read) {
     element("caption", {}, "Where each head of the last token looks"),
     element("thead", {}, element("tr", {}, element("th", {}, "head"), ...shown.map(token => element("th", { scope: "col" }, tokenElement(token))))),
     element("tbody", {}, ...Array.from({ length: heads }, (_, head) => element("tr", {}, element("th", { scope: "row" }, String(head + 1)),
-      ...Array.from(own(head), weight => {
-        const cell = element("td", { title: figure(weight, 4) }, heatMap([weight], 1, 1, colour));
-        return cell;
-      }))))), legend("Weight: ", [0, 0.05, 0.2, 0.4, 0.7, 1].map(weight => [colour(ofWeight(weight)), String(weight)])));
+      ...Array.from(own(head), weight => paint(element("td", { title: figure(weight, 4) }, "\u00a0"), colour(ofWeight(weight)))))))), legend("Weight: ", [0, 0.05, 0.2, 0.4, 0.7, 1].map(weight => [colour(ofWeight(weight)), String(weight)])));
 }
 
 function recurrentSteps(record) {
