@@ -34,7 +34,7 @@ demo: .venv/installed ## train every model on Python's own documentation, networ
 JAVA := $(or $(wildcard $(JAVA_HOME)/bin/java),$(shell command -v java))
 
 test: .venv/installed $(if $(JAVA),.venv/spark-installed)
-	$(MAKE) --no-print-directory -j 3 lint on-old-processor all-tests
+	$(MAKE) --no-print-directory -j 2 on-old-processor all-tests
 	@test -n "$(JAVA)" || echo "NOT TESTED: training on Spark, since there is no Java; install openjdk-17-jre-headless"
 
 # Tests that take long, or draw more examples, wait for a release or a large change.

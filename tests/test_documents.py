@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from samples import sampled
 
 from chainrule.cli.main import app, run
 from chainrule.experiments import Name
@@ -96,7 +97,12 @@ def printed_by_a_shell(command: str) -> bytes:
     return result.stdout
 
 
-@pytest.mark.parametrize("page", [page for page in GUIDE if commands_of(page)])
+# Those of the lectures train most; make lectures runs them, too.
+LONG = ("docs/lectures.md", "docs/sentences.md", "docs/correction.md")
+WITH_COMMANDS = [page for page in GUIDE if commands_of(page)]
+
+
+@pytest.mark.parametrize("page", sampled(WITH_COMMANDS, [page for page in WITH_COMMANDS if page not in LONG]))
 def test_every_command_of_a_page_runs_in_order(
     folder: Path, page: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
