@@ -1,4 +1,4 @@
-"""The built guide in Chromium, opened from files: search, links, the two modes, and nothing from another host (make test-docs)."""
+"""The built guide in Chromium, opened from files: search, links, light and dark, no other host (make test-docs)."""
 
 from __future__ import annotations
 
