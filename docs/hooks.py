@@ -54,7 +54,7 @@ def copy_page(path: str, generated: dict[str, str]) -> None:
 
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
     """Links to ../bench/results/x.md lead to the copy within the site, those to headings have the site's hyphens."""
-    if page.is_homepage:
+    if page.file.src_uri in ("index.md", "gallery.md"):  # the width is for pictures
         page.meta["hide"] = ["toc"]
     if "/" in page.file.src_uri or page.file.src_uri == "changes.md":
         page.meta["search"] = {"boost": 0.2}

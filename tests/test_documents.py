@@ -96,7 +96,10 @@ def printed_by_a_shell(command: str) -> bytes:
     return result.stdout
 
 
-@pytest.mark.parametrize("page", [page for page in GUIDE if commands_of(page)])
+# Those of docs/index.md are README's.
+@pytest.mark.parametrize(
+    "page", [page for page in GUIDE if page == "README.md" or {*commands_of(page)} - {*commands_of("README.md")}]
+)
 def test_every_command_of_a_page_runs_in_order(
     folder: Path, page: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -292,3 +295,19 @@ def test_the_files_and_experiments_that_the_lectures_name_exist() -> None:
     mentioned = re.findall(r"`chainrule experiment ([a-z]+)`", text)
     assert len(mentioned) > 5
     assert set(mentioned) <= set(get_args(Name))
+
+
+def test_a_picture_of_the_gallery_is_small_and_was_made_by_a_command_that_stands_there() -> None:
+    text = GUIDE["docs/gallery.md"]
+    pictures = re.findall(r"^!\[.+\]\((.+)\)\n\n(\*\*\w[^!]+)$", text, re.MULTILINE)
+    assert len(pictures) == text.count("\n![") > 10
+    sizes = {name: (ROOT / "docs" / name).stat().st_size for name, _ in pictures}
+    assert max(sizes.values()) < 100_000
+    assert sum(sizes.values()) < 600_000
+    commands = [command for page in GUIDE for command in commands_of(page)]
+    for name, caption in pictures:
+        if name.startswith("gallery/"):
+            stem = Path(name).stem
+            [command] = re.findall(r"`(chainrule[^`]+)`", caption)
+            assert command in commands
+            assert re.search(rf" {stem}\.(svg|html)\b", command)
