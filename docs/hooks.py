@@ -58,8 +58,17 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
         page.meta["hide"] = ["toc"]
     if "/" in page.file.src_uri or page.file.src_uri == "changes.md":
         page.meta["search"] = {"boost": 0.2}
+    markdown = re.sub(r"!\[[^\]]*\]\(([^)]+)\.(png|webp)\)", lambda picture: in_both_modes(picture, page), markdown)
     markdown = re.sub(r"\]\(#[^)]+\)", lambda link: re.sub("-+", "-", link[0]), markdown)
     return links_outside(page.file.src_uri).sub(r"](\1\2", markdown)
+
+
+def in_both_modes(picture: re.Match[str], page: Page) -> str:
+    """A picture x.png, with x-dark.png in its place on dark pages where there is one."""
+    shown, name, kind = picture[0], picture[1], picture[2]
+    if not (ROOT / "docs" / page.file.src_uri).parent.joinpath(f"{name}-dark.{kind}").is_file():
+        return shown
+    return shown[:-1] + "#only-light)" + shown.replace(f"({name}.{kind})", f"({name}-dark.{kind}#only-dark)")
 
 
 def links_outside(uri: str) -> re.Pattern[str]:

@@ -17,7 +17,7 @@ PAGES = sorted(page.relative_to(SITE).as_posix() for page in SITE.rglob("*.html"
 _CONTENT = """({
     links: [...document.querySelectorAll("a[href], img[src], link[href], script[src]")].map(one => one.href || one.src),
     anchors: [...document.querySelectorAll("[id], a[name]")].map(one => one.id || one.name),
-    unseen: [...document.images].filter(image => !image.naturalWidth).map(image => image.src),
+    unseen: [...document.images].filter(image => image.offsetParent && !image.naturalWidth).map(image => image.src),
     wide: document.documentElement.scrollWidth - innerWidth,
 })"""
 # A button over what it copies: its rectangle meets that of the code, which scrolls within its own.
@@ -68,8 +68,10 @@ def leads_nowhere(link: str, content: dict[str, dict[str, Any]]) -> bool:
     path = Path(unquote(parts.path))
     if not path.is_file() or not path.is_relative_to(SITE):
         return True
+    if path.suffix != ".html" or not parts.fragment:
+        return False
     anchors = content.get(path.relative_to(SITE).as_posix(), {}).get("anchors", [])
-    return bool(parts.fragment) and unquote(parts.fragment) not in [*anchors, "__drawer", "__search"]
+    return unquote(parts.fragment) not in [*anchors, "__drawer", "__search"]
 
 
 @pytest.mark.parametrize("width", [390, 1400])
