@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 _NARROWEST = 60  # columns; below that, the parser's page also folds names
-_HELP = ([], ["--help"], ["-h"])
+_HELP: tuple[list[str], ...] = ([], ["--help"], ["-h"])
 
 
 def show() -> bool:
