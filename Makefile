@@ -76,7 +76,8 @@ docs: .venv/docs-installed ## the guide as a website that opens offline: site/in
 test-docs: docs ## opens every page of it in Chromium from files, follows every link, searches, and counts requests to other hosts: none
 	$(PYTEST) -n 0 tests/serving/with_guide.py
 
-pictures: .venv/installed ## runs the commands of docs/gallery.md and writes its pictures; needs Chromium
+pictures: .venv/installed ## photographs the explorer and runs the commands of the gallery, with models trained on the spot; needs Chromium
+	$(BIN)/python docs/explorer_pictures.py
 	$(BIN)/python docs/gallery.py
 
 lectures: .venv/installed ## runs every command of the pages of lectures, writes their figures anew and says what moved; MODEL=smollm2.gguf for those of an open model
