@@ -99,7 +99,8 @@ def time_attention(browser: Browser, address: str, text: str) -> None:
     )
     print(f"attention, text to picture: {page.evaluate(f'{_ATTEND}({write})'):.0f} ms", end=", ")
     print(f"{page.evaluate('document.querySelectorAll(`.heads canvas`).length')} heads", end=", ")
-    print(f"{page.evaluate('document.querySelectorAll(`#result option`).length')} tokens")
+    tokens = "document.querySelectorAll('[aria-label=\"Token that looks\"] option').length"
+    print(f"{page.evaluate(tokens)} tokens")
     rows = {"head": "tr:has([aria-pressed=true])", "layer": "tr:not(:has([aria-pressed=true]))"}
     for what, row in rows.items():
         click = f"() => document.querySelector('.heads {row} button[aria-pressed=false]').click()"

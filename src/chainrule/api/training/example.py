@@ -13,7 +13,7 @@ import numpy as np
 from chainrule.protocol import END, UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from jaxtyping import Int32
     from numpy import ndarray
@@ -70,7 +70,7 @@ def example_record(tokenizer: Tokenizer, stream: Tokens, *, is_held_out: bool) -
     return {} if text is None else {"example": {"text": text, "held_out": is_held_out}}
 
 
-def pair_record(sides: Iterable[tuple[Tokenizer, list[Tokens]]], *, is_held_out: bool) -> dict[str, Any]:
+def pair_record(sides: Iterable[tuple[Tokenizer, Sequence[Tokens]]], *, is_held_out: bool) -> dict[str, Any]:
     """The same of pairs: sources and targets, each side with its tokenizer. `given` is the source of `text`."""
     (source_tokenizer, sources), (tokenizer, targets) = sides
     for given, text in zip(sources[:100], targets, strict=False):
