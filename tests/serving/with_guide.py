@@ -110,10 +110,15 @@ def test_the_switch_is_seen_and_goes_through_both_modes(browser: Browser) -> Non
 
 
 @pytest.mark.parametrize("width", [390, 1400])
-def test_code_is_coloured_and_no_button_covers_it(browser: Browser, width: int) -> None:
-    page = opened(browser, "python.html", width=width)
+def test_code_is_coloured_copied_without_its_prompts_and_not_covered(browser: Browser, width: int) -> None:
+    page = opened(browser, "ngrams.html", width=width)
     page.wait("document.querySelector('.md-code__button')")
     assert page.evaluate(_COVERED) == []
+    code = "document.querySelector('pre code:has(.gp)')"
+    assert page.evaluate(f"{code}.innerText").startswith("$ chainrule")
+    copied = page.evaluate(f"{code}.setAttribute('data-md-copying', ''), {code}.innerText")
+    assert copied.startswith("chainrule")
+    assert "$" not in copied
     colours = "new Set([...document.querySelectorAll('pre code span')].map(one => getComputedStyle(one).color)).size"
     assert page.evaluate(colours) > 3
     page.close()
