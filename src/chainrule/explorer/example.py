@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _ENGLISH = "The children went down to the river, and the water was cold."
 _UNKNOWN = 0.34  # the largest share of unknown tokens with which the English sentence is still an example
+_LONGEST = 400  # characters of what a folder of somebody else may hold
 _WRITTEN = 16  # tokens of a text that the model writes
 
 
@@ -37,7 +38,7 @@ def example_of(model: object) -> Json | None:
     kept = record.get("example")
     if isinstance(kept, dict) and isinstance(kept.get("text"), str) and kept["text"].strip():
         given = kept.get("given")
-        return _parts(kept["text"], given if isinstance(given, str) else None)
+        return _parts(kept["text"][:_LONGEST], given[:_LONGEST] if isinstance(given, str) else None)
     if isinstance(model, Seq2SeqModel):
         return _parts("", _ENGLISH)
     return _parts(_written(model), None) if isinstance(model, Model) else None

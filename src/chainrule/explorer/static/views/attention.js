@@ -57,7 +57,10 @@ export function draw(record, state, change) {
   const usual = Math.max(0, numbers.findLastIndex(i => !record.special[0].includes(i)));
   const asked = state.row === "" ? -1 : numbers.indexOf(Number(state.row)), row = asked < 0 ? usual : asked;
   const what = `${record.layers[record.layer]}, head ${head + 1}`, isLines = state.as === "lines", name = `${isLines ? "lines" : "attention"}-${record.layer + 1}-${head + 1}`;
-  const list = element("div", {}), point = i => list.replaceChildren(...drawRow(shown, i));
+  const list = element("div", {}), point = i => {
+    list.style.minHeight = `${list.offsetHeight}px`; // a shorter list would move the page under the pointer
+    list.replaceChildren(...drawRow(shown, i));
+  };
   const acts = { point, choose: i => change({ row: String(numbers[i]) }, false), alt: `The weights of ${what}; the list has those of one token.` };
   const pressed = is => ({ "aria-pressed": String(is) });
   const as = (value, text) => button(text, () => change({ as: value }, false), pressed(state.as === value));

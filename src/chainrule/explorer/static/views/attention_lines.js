@@ -66,7 +66,10 @@ export function drawLines(shown, chosen, { point, choose, alt }) {
     point(row);
   });
   holder.addEventListener("pointerleave", () => { show(chosen); if (chosen !== null) point(chosen); });
-  holder.addEventListener("click", event => { if (rowAt(event) < shown.rows.length) choose(rowAt(event)); });
+  holder.addEventListener("click", event => {
+    const row = rowAt(event);
+    if (row >= 0 && row < shown.rows.length) choose(row);
+  });
   show(chosen);
   return element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "The lines" }, holder);
 }

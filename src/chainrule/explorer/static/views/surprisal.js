@@ -94,13 +94,14 @@ function drawText(units, first, second, state, change) {
     if (unit.start > end) parts.push(visible(letters.slice(end, unit.start).join("")));
     const own = cost(unit);
     const shade = second ? unit.other ? own - cost(unit.other) : 0 : own;
-    const text = isEnd ? " ⏎" : visible(unit.is_part ? unit.shown : letters.slice(unit.start, unit.stop).join(""));
+    const written = isEnd ? " ⏎" : unit.is_part ? unit.shown : letters.slice(unit.start, unit.stop).join("");
     const hint = hintOf(unit, second);
     const made = element(isShort ? "button" : "span", {
       class: unit.known ? "unit" : "unit unknown", type: isShort ? "button" : null, title: hint, "aria-label": isShort ? hint : null,
       click: () => change({ view: "next", unit: "tokens", text: letters.slice(0, unit.start).join("") }),
-    }, text);
+    }, visible(written.replaceAll("\n", "¶")));
     parts.push(paint(made, colour(shade)));
+    if (written.includes("\n")) parts.push("\n");
     end = Math.max(end, unit.stop);
   });
   return element("div", { class: "text", dir: "auto" }, ...parts);
