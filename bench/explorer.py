@@ -99,10 +99,12 @@ def time_attention(browser: Browser, address: str, text: str) -> None:
     )
     print(f"attention, text to picture: {page.evaluate(f'{_ATTEND}({write})'):.0f} ms", end=", ")
     print(f"{page.evaluate('document.querySelectorAll(`.heads canvas`).length')} heads", end=", ")
-    print(f"{page.evaluate('document.querySelectorAll(`#result option`).length')} tokens")
-    for place in (".heads", ".choices"):
-        click = f"() => document.querySelector('{place} button:last-child').click()"
-        print(f"  another {'head' if place == '.heads' else 'layer'}: {page.evaluate(f'{_ATTEND}({click})'):.0f} ms")
+    tokens = "document.querySelectorAll('[aria-label=\"Token that looks\"] option').length"
+    print(f"{page.evaluate(tokens)} tokens")
+    rows = {"head": "tr:has([aria-pressed=true])", "layer": "tr:not(:has([aria-pressed=true]))"}
+    for what, row in rows.items():
+        click = f"() => document.querySelector('.heads {row} button[aria-pressed=false]').click()"
+        print(f"  another {what}: {page.evaluate(f'{_ATTEND}({click})'):.0f} ms")
 
 
 if __name__ == "__main__":

@@ -27,6 +27,31 @@ window.violations = [];
 const note = event => violations.push(event.violatedDirective + " " + event.blockedURI);
 document.addEventListener("securitypolicyviolation", note);
 """
+# The lowest contrast of a text with what is behind it, and that text; inactive buttons may be paler.
+_CONTRAST = """(() => {
+  const parse = colour => colour.match(/[\\d.]+/g).map(Number);
+  const over = ([r, g, b, a = 1], below) => [r, g, b].map((value, i) => a * value + (1 - a) * below[i]);
+  const light = colour => colour.map(value => value / 255)
+    .map(value => value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, value, i) => sum + value * [0.2126, 0.7152, 0.0722][i], 0);
+  const ground = one => one === null ? [255, 255, 255] :
+    over(parse(getComputedStyle(one).backgroundColor), ground(one.parentElement));
+  let lowest = [21, ""];
+  for (const one of document.body.querySelectorAll("*")) {
+    const text = [...one.childNodes].filter(node => node.nodeType === 3).map(node => node.data.trim()).join("");
+    if (!text || one.disabled || !one.checkVisibility()) continue;
+    const style = getComputedStyle(one), own = one instanceof SVGElement ? style.fill : style.color;
+    const below = ground(one), [a, b] = [light(over(parse(own), below)), light(below)];
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (ratio < lowest[0]) lowest = [ratio, text];
+  }
+  return lowest;
+})()"""
+# All that Tab goes to, in the order of the page.
+CONTROLS = (
+    "[...document.querySelectorAll('button, select, textarea, input, summary, a[href], [tabindex=\"0\"]')]"
+    ".filter(one => !one.disabled && one.checkVisibility())"
+)
 _KEYS = {"Tab": (9, ""), "Enter": (13, "\r"), " ": (32, " "), "ArrowRight": (39, ""), "ArrowDown": (40, "")}
 
 
@@ -101,11 +126,21 @@ class Page:
         for domain in ("Page", "Runtime", "Network", "Log"):
             self.call(f"{domain}.enable")
         self.call("Page.addScriptToEvaluateOnNewDocument", source=_COUNT_VIOLATIONS)
-        self.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
         self.call("Emulation.setScrollbarsHidden", hidden=True)
+        self.look(width=width, dark=dark)
+        self.call("Page.navigate", url=address)
+
+    def look(self, *, width: int, dark: bool = False) -> None:
+        """Gives the window a width in pixels, and the system a mode."""
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
-        self.call("Page.navigate", url=address)
+
+    @property
+    def contrast(self) -> tuple[float, str]:
+        """The lowest contrast of a text with what is behind it, by WCAG 2, and that text."""
+        ratio, text = self.evaluate(_CONTRAST)
+        return ratio, text
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         return self._browser.call(method, self._session, **parameters)

@@ -244,7 +244,7 @@ def test_the_page_is_small_and_takes_nothing_from_elsewhere(served: Running) -> 
     assert page.status_code == 200
     assert "default-src 'none'; script-src 'self'" in page.headers["content-security-policy"]
     sizes = [len(content) for name, (content, _) in page_files().items()]
-    assert sum(sizes) < 62_000
+    assert sum(sizes) < 130_000
     for name, (content, _) in page_files().items():
         text = content.decode()
         assert served.client.get(f"/explore/{name}").content == content

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 
 import numpy as np
 import pytest
-from browser import CHROMIUM, Browser, Page
+from browser import CHROMIUM, CONTROLS, Browser, Page
 from running import Running, running
 
 import chainrule
@@ -35,25 +35,6 @@ DONE = (
     "document.querySelector('#controls [name]') && !document.querySelector('#result.is-old') && "
     "(document.querySelector('#result').children.length || document.querySelector('#message').innerText)"
 )
-# The lowest contrast of a text with what is behind it, and that text; inactive buttons may be paler.
-CONTRAST = """(() => {
-  const parse = colour => colour.match(/[\\d.]+/g).map(Number);
-  const over = ([r, g, b, a = 1], below) => [r, g, b].map((value, i) => a * value + (1 - a) * below[i]);
-  const light = colour => colour.map(value => value / 255)
-    .map(value => value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4)
-    .reduce((sum, value, i) => sum + value * [0.2126, 0.7152, 0.0722][i], 0);
-  const ground = one => one === null ? [255, 255, 255] :
-    over(parse(getComputedStyle(one).backgroundColor), ground(one.parentElement));
-  let lowest = [21, ""];
-  for (const one of document.body.querySelectorAll("*")) {
-    const text = [...one.childNodes].filter(node => node.nodeType === 3).map(node => node.data.trim()).join("");
-    if (!text || one.disabled || !one.checkVisibility()) continue;
-    const below = ground(one), [a, b] = [light(over(parse(getComputedStyle(one).color), below)), light(below)];
-    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-    if (ratio < lowest[0]) lowest = [ratio, text];
-  }
-  return lowest;
-})()"""
 
 
 @pytest.fixture(scope="module")
@@ -251,21 +232,74 @@ def test_with_the_keyboard_alone(explored: Running, opened: Callable[..., Page])
 
 
 def test_a_row_of_attention_is_chosen_with_the_arrows(explored: Running, opened: Callable[..., Page]) -> None:
-    page = opened(explored, view="attention", model="talker", text="ke di ba")
-    page.evaluate("document.querySelector('#result select').focus()")
+    page = opened(explored, view="attention", model="talker", text="ke di ba", row=0)
+    page.evaluate("document.querySelector('[aria-label=\"Token that looks\"]').focus()")
     for row in ("1", "2"):
         page.press("ArrowDown")
         page.wait(f"document.activeElement.value === {json.dumps(row)} && location.hash.includes('row={row}')")
 
 
-def test_all_text_is_readable_in_light_and_dark(explored: Running, opened: Callable[..., Page]) -> None:
+LOOKS: dict[str, dict[str, Any]] = {  # a state of each view, with what is most likely not to fit or to be pale
+    "next": {"model": "ngram", "text": TEXT, "top_k": 3},
+    "layers": {"view": "next", "model": "talker", "text": TEXT},
+    "surprisal": {"model": "ngram", "text": f"{TEXT} unheardof"},
+    "difference": {"view": "surprisal", "model": "ngram", "other": "lstm", "text": f"{TEXT} unheardof"},
+    "playground": {"model": "ngram"},
+    "chat": {"model": "talker", "messages": '[{"role": "user", "content": "hello"}]', "max_tokens": 4},
+    "beams": {"model": "ngram"},
+    "attention": {"model": "talker", "without": "true"},
+    "lines": {"view": "attention", "model": "talker", "as": "lines", "special": "out"},
+}
+
+
+@pytest.mark.parametrize("name", LOOKS)
+def test_how_a_view_looks(name: str, explored: Running, opened: Callable[..., Page]) -> None:
+    page = opened(explored, **{"view": name, **LOOKS[name]})
     for dark in (False, True):
-        page = opened(explored, dark=dark, view="next", model="ngram", text=TEXT, top_k=3)
-        for state in ({}, {"view": "surprisal", "text": f"{TEXT} unheardof"}, {"view": "playground", "text": "ke"}):
-            if state:
-                show(page, model="ngram", **state)
-            ratio, text = page.evaluate(CONTRAST)
-            assert ratio >= 4.5, (dark, state, text)
+        for width in (1400, 800, 390):
+            page.look(width=width, dark=dark)
+            ratio, text = page.contrast
+            assert ratio >= 4.5, (dark, width, text)
+            assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, (dark, width)
+    page.look(width=1400)
+    # Tab goes through all controls in the order in which they stand in the page, and are read.
+    page.evaluate("document.activeElement.blur()")
+    controls = page.evaluate(f"{CONTROLS}.length")
+    page.evaluate("getSelection().collapse(document.body, 0)")
+    order = []
+    for _ in range(controls):
+        page.press("Tab")
+        order.append(page.evaluate(f"{CONTROLS}.indexOf(document.activeElement)"))
+    assert order == list(range(controls))
+
+
+def test_colours_follow_when_the_mode_changes(explored: Running, opened: Callable[..., Page]) -> None:
+    page = opened(explored, view="surprisal", model="ngram", text=TEXT)
+    behind = "getComputedStyle(document.querySelector('.unit')).backgroundColor"
+    light = page.evaluate(behind)
+    page.look(width=1400, dark=True)
+    page.wait(f"{behind} !== {json.dumps(light)}")
+    page.evaluate(
+        "(field => { field.value = 64; field.dispatchEvent(new Event('input')) })"
+        "(document.querySelector('[name=scale]'))"
+    )
+    page.wait(
+        "location.hash.includes('scale=64') && document.querySelector('.legend').innerText.includes('64 or more')"
+    )
+
+
+def test_special_tokens_are_not_chosen_first_and_can_be_left_out(
+    explored: Running, opened: Callable[..., Page]
+) -> None:
+    page = opened(explored, view="attention", model="talker", text="ke di ba")
+    options = "[...document.querySelector('[aria-label=\"Token that looks\"]').options].map(one => one.text)"
+    every = page.evaluate(options)
+    chosen = page.evaluate("document.querySelector('[aria-label=\"Token that looks\"]').selectedOptions[0].text")
+    assert "<" in every[0]
+    assert chosen == every[-1]
+    page.evaluate("[...document.querySelectorAll('button')].find(one => one.innerText.startsWith('Leave out')).click()")
+    page.wait(f"{options}.length === {len(every) - 1}")
+    assert page.evaluate(options) == every[1:]
 
 
 def test_words_in_place_of_tokens(explored: Running, folders: dict[str, Path], opened: Callable[..., Page]) -> None:

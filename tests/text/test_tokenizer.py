@@ -183,3 +183,16 @@ def test_a_stream_is_learned_on_threads_as_block_after_block(threads: int, monke
     assert encode_stream(learner, Blocks([]), grow=True).tolist() == one_by_one
     assert learner.vocabulary.tokens() == expected.vocabulary.tokens()
     assert encode_stream(learner, Blocks([])).tolist() == one_by_one
+
+
+def test_tokens_are_read_by_people() -> None:
+    def read(name: str, *tokens: str) -> list[str]:
+        return Tokenizer.untrained(name).read_tokens([token.encode() for token in tokens])
+
+    assert read("word", "the", "￭,", "“￭", "￭-￭", "</s>", "<unk>", "a\u200bb") == [
+        "the", "‿,", "“‿", "‿-‿", "</s>", "<unk>", "a‹U+200B›b",
+    ]  # fmt: skip
+    assert read("whitespace", "the", "￭,") == ["the", "￭,"]  # which mark nothing there
+    assert read("character", "␠", "␊", "␉", "é", "\u202e") == ["·", "¶", "→", "é", "‹U+202E›"]
+    # The bytes of a space, a line end, é and half of it, and a space that does not break: C2 A0.
+    assert read("byte", "Ġ", "Ċ", "Ã©", "Ã", "ĠÂł", "") == ["·", "¶", "é", "<C3>", "·⍽", ""]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 KINDS = [*BUILT_IN, *LEARNED, *(f"{name}.json" for name in FILES)]
 SETTINGS = {"plain": {}, "normalised": {"normalise": ("nfkc", "lower")}}
 PARTS = ["the", "cat", " ", "  ", "Größe", "e\u0301", "日本", "½", "\t", "ﬁ", "<s", "%", "\u200b", "😀", "\0"]
+INK = str.maketrans({"·": " ", "¶": "\n", "→": "\t", "←": "\r", "⍽": "\u00a0"})  # and what they stand for
 texts = st.lists(st.sampled_from(PARTS) | st.characters(exclude_categories=["Cs"]), max_size=12).map("".join)
 
 TEXT = Lines([*LINES, *LINES[:2]])
@@ -129,3 +131,20 @@ def test_a_saved_tokenizer_is_the_same(kind: str, setting: str, files: Path, tmp
     reused, stream, _ = tokenize_source(TEXT, str(tmp_path / "lm"))
     assert reused.vocabulary.tokens() == again.vocabulary.tokens()
     assert (stream != UNKNOWN).all() == (tokenize_source(TEXT, config).stream != UNKNOWN).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(texts)
+def test_shown_tokens_spell_the_text_and_show_what_has_no_ink(kind: str, files: Path, document: str) -> None:
+    tokenizer = made(kind, files)
+    encoded = tokenizer.encode_texts([document])
+    ids = encoded.ids[:-1][encoded.ids[:-1] != UNKNOWN]
+    shown = tokenizer.shown(ids.tolist())
+    assert not any(c.isspace() for token in shown for c in token)
+    # Words: joined with spaces, ties taken out; others: the bytes one after another, with their spaces.
+    stand_apart = not tokenizer.restore(b"x x\n").startswith(b"xx")
+    whole = (" " if stand_apart else "").join(shown).replace(" ‿", "").replace("‿ ", "").strip("‿")
+    text = re.sub("‹U\\+([0-9A-F]+)›", lambda code: chr(int(code[1], 16)), whole.translate(INK))
+    data = re.sub(b"<([0-9A-F]{2})>", lambda byte: bytes([int(byte[1], 16)]), text.encode())
+    expected = tokenizer.decode(ids.tolist())
+    assert data.decode("utf-8", "replace").lstrip(" ") == expected.lstrip(" ")

@@ -26,6 +26,44 @@ LINES = (
     Colour("#6f6f76", "#a5a5ad"),
 )
 
+# Of weights and surprisals: from that of the paper, none, in even steps to the most. They contrast the more
+# with the paper, in either mode. The hues are about those of matplotlib's inferno.
+HEAT = (
+    PAPER,
+    Colour("#fff0b3", "#3d2158"),
+    Colour("#fdc35c", "#7d2565"),
+    Colour("#f2853c", "#bb3a56"),
+    Colour("#cf3d4b", "#e56b3d"),
+    Colour("#8a1f63", "#f7a845"),
+    Colour("#3a0f4d", "#fdec9a"),
+)
+
+
+def heat(share: float) -> Colour:
+    """The colour of a share, from 0 to 1, of the most that is told apart."""
+    place = min(max(share, 0.0), 1.0) * (len(HEAT) - 1)
+    below = min(int(place), len(HEAT) - 2)
+    return Colour(*(between(a, b, place - below) for a, b in zip(HEAT[below], HEAT[below + 1], strict=True)))
+
+
+def between(first: str, second: str, share: float) -> str:
+    """A colour on the line from one to another."""
+    values = [(int(first[i : i + 2], 16), int(second[i : i + 2], 16)) for i in (1, 3, 5)]
+    return "#" + "".join(f"{round(a + share * (b - a)):02x}" for a, b in values)
+
+
+def ink_on(colour: str) -> str:
+    """Black or white, whichever is easier to read on a colour: its contrast is at least 4.58, by WCAG 2."""
+    return "#000000" if luminance(colour) > 0.179 else "#ffffff"
+
+
+def luminance(colour: str) -> float:
+    """The relative luminance of a colour, from 0 to 1, by WCAG 2."""
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
 # By their names in style sheets.
 COLOURS = {
     "paper": PAPER,
@@ -36,6 +74,7 @@ COLOURS = {
     "link": Colour("#0060a0", "#7cc4f5"),
     "row": Colour("#e6f2fb", "#17344a"),  # of the best model
     **{f"line-{i}": colour for i, colour in enumerate(LINES) if colour is not INK},
+    **{f"heat-{i}": colour for i, colour in enumerate(HEAT)},
     # Groups of ranks, from likely to unlikely, behind text.
     "rank-0": Colour("#c3e6bf", "#1f4d2b"),
     "rank-1": Colour("#fbe9a0", "#574800"),

@@ -16,7 +16,9 @@ from chainrule.api.showing.attend import AttentionMaps, attend, attend_picture
 from chainrule.base.progress import silent
 from chainrule.decoding.config import BeamConfig, Limits
 from chainrule.errors import SettingError
+from chainrule.explorer.heads import is_special, overview
 from chainrule.explorer.records import LONGEST, chosen
+from chainrule.protocol import END
 from chainrule.report.attention import panel_records
 from chainrule.report.beam_tree import compare_with_greedy, tree_json, tree_svg
 
@@ -47,12 +49,22 @@ def beams(
     return {
         **json.loads(tree_json(searched.title, searched.prompt, tree, vocabulary.token)),
         "shown": [name(node.token) for node in tree.nodes],
+        "texts": _texts(searched),
         "finding": compare_with_greedy(tree, name),
         "svg": tree_svg(
             searched.title, searched.prompt, tree, lambda token: name(token).strip() or name(token), in_page=True
         ),
         "left_out": len(text) - len(read),
     }
+
+
+def _texts(searched: BeamTree) -> list[str]:
+    """The text of each hypothesis after the prompt, with the marks of boundaries."""
+    nodes, decode = searched.tree.nodes, searched.tokenizer.decode
+    paths: list[list[int]] = []
+    for node in nodes:  # parents come before their children
+        paths.append([*(paths[node.parent] if node.parent >= 0 else []), node.token])
+    return [f"{decode(path[:-1])} </s>" if path[-1] == END else decode(path) for path in paths]
 
 
 def _search(
@@ -70,18 +82,20 @@ def _search(
 def attention(
     model: object,
     text: str,
-    layer: int = 0,
+    layer: int | None = 0,
     *,
     without: bool = False,
     given: str | None = None,
     picture: Picture | None = None,
 ) -> Json:
-    """The attention maps of one layer, and the titles of all; for captions, the picture as each token attends to it.
+    """The attention maps of one layer, an overview of all heads, and the titles of all layers; for captions, the
+    picture as each token attends to it.
 
-    text: for seq2seq models and captioners, the target; by default what the model writes. given, picture: as for
-    `text_model`. weights: float32, little-endian, in base64: head by head, each row by row. without: whether to read
-    the text again without each head, for the change in its log P, in nats, where heads are removable: of a Transformer
-    that continues texts. Raises SettingError, TextError, MarkerError.
+    layer: None for that of the head that tells most, see `overview`. special: the rows, and the columns, of tokens that
+    stand for boundaries, not for text. text: for seq2seq models and captioners, the target; by default what the model
+    writes. given, picture: as for `text_model`. weights: float32, little-endian, in base64: head by head, each row by
+    row. without: whether to read the text again without each head, for the change in its log P, in nats, where heads
+    are removable: of a Transformer that continues texts. Raises SettingError, TextError, MarkerError.
     """
     if isinstance(model, CaptionModel):
         shown = attend_picture(model, chosen(picture), text or None)
@@ -99,8 +113,11 @@ def attention(
             "this model has no attention to show; expected a Transformer, a seq2seq model, or a captioner"
         )
     assert isinstance(drawn, AttentionMaps)
-    record = _maps(drawn, layer)
-    return {**record, **_without_heads(model, text, layer, without)} if isinstance(model, CausalModel) else record
+    seen = overview(drawn.maps)
+    record = {**_maps(drawn, seen["chosen"][0] if layer is None else layer), **seen}
+    if not isinstance(model, CausalModel):
+        return record
+    return {**record, **_without_heads(model, text, record["layer"], without)}
 
 
 def _without_heads(model: CausalModel, text: str, layer: int, is_wanted: bool) -> Json:
@@ -135,6 +152,7 @@ def _maps(drawn: AttentionMaps, layer: int) -> Json:
         "layer": layer,
         "rows": list(shown.rows),
         "columns": list(shown.columns),
+        "special": [[i for i, token in enumerate(side) if is_special(token)] for side in (shown.rows, shown.columns)],
         "heads": len(weights),
         "weights": base64.b64encode(weights.tobytes()).decode(),
     }

@@ -11,6 +11,7 @@ The model is one of single texts, or one of texts given a source or a picture.
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from chainrule.decoding.config import SamplingConfig
 from chainrule.decoding.limits import GrowingText
 from chainrule.decoding.next_token import History, Rules, normalise, warped_candidates
 from chainrule.errors import ChainruleError, SettingError
+from chainrule.explorer.example import example_of
 from chainrule.mixture.adaptive import AdaptiveMixture
 from chainrule.mixture.interpolation import LinearMixture, LogLinearMixture
 from chainrule.ngram.config import BACKING_OFF
@@ -36,6 +38,7 @@ from chainrule.ngram.models.padded_model import PaddedModel
 from chainrule.ngram.models.table_models import TrieModel
 from chainrule.protocol import BEGIN, END, UNKNOWN
 from chainrule.text.corpus.block import NEVER_IN_UTF8, Block, byte_array
+from chainrule.text.tokenization.tokenizer import show_unseen
 
 if TYPE_CHECKING:
     from jaxtyping import Float32, Int32
@@ -54,11 +57,11 @@ LONGEST = 20_000  # characters of a text; the records say how much is left out
 
 def describe(model: object) -> Json:
     """What the views must know of a model: whether it needs a source or picture; whether it fills gaps; whether it can
-    chat.
+    chat; and its example, see `example_of`.
     """
     given = "source" if isinstance(model, Seq2SeqModel) else "picture" if isinstance(model, CaptionModel) else None
     fills = isinstance(model, Model) and model.is_bidirectional
-    return {"given": given, "fills": fills, "chats": _can_chat(model)}
+    return {"given": given, "fills": fills, "chats": _can_chat(model), "example": example_of(model)}
 
 
 def text_model(model: object, given: str | None, picture: Picture | None) -> Model:
@@ -99,6 +102,7 @@ def surprisals(model: Model, text: str, by: By = "tokens") -> Json:
     """The surprisal of each unit of a text, its end last, and its sum. Of a text longer than `LONGEST`, the beginning
     is read.
 
+    `shown` is a unit as people read it, `is_part` whether it begins or ends inside a character.
     Log-probabilities are in nats, spelling of unknown words included in `text_log_prob`. Of short texts, tokens have a
     `rank`: how many were likelier, plus one; and words a `whole_log_prob`, with the end of the word in place of that of
     the word before it, see `word_figures`. Raises SettingError, MarkerError.
@@ -111,6 +115,10 @@ def surprisals(model: Model, text: str, by: By = "tokens") -> Json:
     [document] = documents(continues, block, by)
     record, name = document.as_json(by), by.removesuffix("s")
     units = [{"text": unit.pop(name), **unit} for unit in record.pop(f"{name}_scores")]
+    written = record["normalised"].encode("utf-8", "replace")
+    for unit, own in zip(units, _shown_units(continues.tokenizer, units, by), strict=True):
+        is_part = not _is_utf8(written[unit["start_byte"] : unit["stop_byte"]])
+        unit |= {"shown": own, "is_part": is_part}
     if by == "tokens" and len(read) <= _RANKED and document.tokens > 1 and continues.is_distribution:
         ranked = rank_texts(continues.language_model, continues.tokenizer, [read], likelier=_LIKELIER)[0]
         for unit, rank, likelier in zip(units, ranked.ranks.tolist(), ranked.likelier, strict=False):
@@ -135,6 +143,25 @@ def surprisals(model: Model, text: str, by: By = "tokens") -> Json:
         "bits_per_byte": None if total is None else -total / size / math.log(2),
         "left_out": len(text) - len(read),
     }
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _shown_units(tokenizer: Tokenizer, units: list[Json], by: By) -> list[str]:
+    """Units as people read them."""
+    if by == "bytes":  # those that are no character are written as \\xe2
+        return [
+            show_unseen(re.sub(r"^\\x(..)$", lambda match: f"<{match[1].upper()}>", unit["text"])) for unit in units
+        ]
+    if by == "tokens":
+        return tokenizer.read_tokens([unit["text"].encode() for unit in units])
+    return [show_unseen(unit["text"]) for unit in units]
 
 
 _MOST = 2000  # different tokens after a context whose counts are worked out
@@ -216,18 +243,24 @@ _GUESSES = 5  # tokens named of each layer
 def next_words(model: Model, text: str, top: int = 20, sampling: SamplingConfig | None = None) -> Json:
     """The likeliest next tokens after a text, or, for a bidirectional model, the tokens that fill its gaps.
 
-    Of each token: its probability, as `CausalModel.next` gives it; `drawn`, the probability after the settings, 0 where
-    they cut it; and `added`, the text that it appends, null for a token that is never generated. Log-probabilities are
-    in nats. Of a text longer than `LONGEST`, the end is read. Raises SettingError, MarkerError.
+    Of each token: `shown`, as people read it; its probability, as `CausalModel.next` gives it; `drawn`, the probability
+    after the settings, 0 where they cut it; and `added`, the text that it appends, null for a token that is never
+    generated. Log-probabilities are in nats. Of a text longer than `LONGEST`, the end is read. Raises SettingError,
+    MarkerError.
     """
     check_least("top", top, 1)
     read = text[-LONGEST:]
     left_out = {"left_out": len(text) - len(read)}
     if model.is_bidirectional:
         gaps = check_kind(model, MaskedModel).fill(read, top)
-        named = [[{"token": token, "prob": prob} for token, prob in gap] for gap in gaps]
+        named = [_named_gap(model.tokenizer, gap) for gap in gaps]
         return {"kind": "gaps", "gaps": named, **left_out}
     return _continuations(check_kind(model, CausalModel), read, top, sampling or SamplingConfig()) | left_out
+
+
+def _named_gap(tokenizer: Tokenizer, gap: list[tuple[str, float]]) -> list[Json]:
+    shown = tokenizer.read_tokens([token.encode() for token, _ in gap])
+    return [{"token": token, "shown": own, "prob": prob} for (token, prob), own in zip(gap, shown, strict=True)]
 
 
 def completions(model: Model, text: str, top: int = 20) -> Json:

@@ -13,7 +13,8 @@ from chainrule.api.models.model import Model, check_model
 from chainrule.api.seq2seq.caption_model import CaptionModel
 from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel
 from chainrule.base.files import check_new_file, replace_file
-from chainrule.drawing.pages import render, show_whitespace
+from chainrule.drawing.colours import LINES, PAPER, Colour, between, heat, ink_on
+from chainrule.drawing.pages import render
 from chainrule.errors import SettingError
 from chainrule.evaluation.surprisal import By
 from chainrule.explorer.records import next_words, surprisals, text_model
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
 
-_STRONGEST = 12  # bits that have the full colour
+_STRONGEST = 32  # bits that have the strongest colour
+_MARKED = (0, 1, 4, 8, 16, 24, 32)  # bits in the legend
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,7 @@ class TextView:
             "sums": sums,
             "pieces": [] if self.surprisal is None else _pieces(self.surprisal, self.other),
             "compares": self.other is not None,
+            "legend": [] if self.other is not None else [{"bits": bits, **_colours(bits)} for bits in _MARKED],
             "tables": [[_bar(token, tokens) for token in tokens] for tokens in tables],
             "fills": self.surprisal is None,
         }
@@ -114,26 +117,35 @@ def _pieces(record: Json, other: Json | None) -> list[Json]:
     pieces, end, normalised = [], 0, record["normalised"]
     for unit in record["units"]:
         beside = others.get((unit["start_byte"], unit["stop_byte"]))
-        bits, hint = _bits(unit), f"{unit['text']}: {_bits(unit):.2f} bits"
+        bits, hint = _bits(unit), f"{unit['shown']}: {_bits(unit):.2f} bits"
         shade = bits
         if other is not None:
             shade = 0.0 if beside is None else bits - _bits(beside)
             hint += "" if beside is None else f"; beside it: {_bits(beside):.2f} bits"
         if "rank" in unit:
             hint += f"; rank {unit['rank']}; likeliest: {', '.join(unit['likelier'])}"
-        text = unit["text"] if record["by"] == "bytes" else normalised[unit["start"] : unit["stop"]]
-        strength = min(1.0, abs(shade) / (_STRONGEST if other is None else _STRONGEST / 2))
+        text = unit["shown"] if unit["is_part"] else normalised[unit["start"] : unit["stop"]]
         pieces.append(
             {
                 "before": normalised[end : unit["start"]],
                 "text": " ⏎" if unit is record["units"][-1] else text,
                 "hint": hint,
-                "colour": "0, 114, 178" if shade < 0 else "213, 94, 0",
-                "alpha": f"{0.5 * strength:.3f}",
+                **_colours(shade, compares=other is not None),
             }
         )
         end = max(end, unit["stop"])
     return pieces
+
+
+def _colours(bits: float, *, compares: bool = False) -> Json:
+    """The colours behind a text and of its letters, in light and dark mode, for bits or for a difference of bits."""
+    share = min(1.0, abs(bits) / (_STRONGEST / 4 if compares else _STRONGEST)) ** 0.75
+    if compares:
+        end = LINES[0] if bits < 0 else LINES[1]
+        behind = Colour(*(between(paper, own, 0.7 * share) for paper, own in zip(PAPER, end, strict=True)))
+    else:
+        behind = heat(share)
+    return {"behind": behind, "letters": Colour(*map(ink_on, behind))}
 
 
 def _bits(unit: Json) -> float:
@@ -145,7 +157,7 @@ def _bar(token: Json, tokens: list[Json]) -> Json:
     """A row of the table, with the length of its bar in percent of the longest."""
     longest = max(one["prob"] for one in tokens)
     return {
-        "token": show_whitespace(token["token"]),
+        "token": token["shown"],
         "prob": f"{token['prob']:.4f}",
         "share": f"{100 * token['prob'] / longest:.1f}",
     }

@@ -70,7 +70,7 @@ class BeamsBody(ViewBody):
 class AttentionBody(ViewBody):
     """The body of /v1/explore/attention."""
 
-    layer: Whole = 0
+    layer: Whole | None = 0
     without: bool = False
 
 

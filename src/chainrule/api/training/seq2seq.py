@@ -13,6 +13,7 @@ from chainrule.api.seq2seq.generation import with_sentence_end
 from chainrule.api.seq2seq.seq2seq_model import FAMILY, Seq2SeqModel
 from chainrule.api.tokenizers import tokenize_source
 from chainrule.api.training.config import TrainPairsOptions
+from chainrule.api.training.example import pair_record
 from chainrule.api.training.stream import check_fixed, initial_vectors
 from chainrule.base.options import takes
 from chainrule.errors import SettingError, TextError
@@ -115,6 +116,7 @@ def _train(options: TrainPairsOptions, progress: Progress) -> Seq2SeqModel:
         "tokens": learned.predicted(),
         "unknown_tokens": sum(int(np.count_nonzero(row == UNKNOWN)) for side in learned for row in side),
         **run_record,
+        **pair_record(zip((source, target), (held or learned), strict=True), is_held_out=held is not None),
     }
     return Seq2SeqModel(NeuralSeq2SeqModel(network), source, target, record)
 

@@ -25,6 +25,7 @@ from chainrule.api.training.config import (
     TrainNGramOptions,
     TrainOptions,
 )
+from chainrule.api.training.example import LAST, example_record
 from chainrule.api.training.residual import check_known, join_known, known_distribution, open_known
 from chainrule.api.training.stream import (
     check_fixed,
@@ -134,7 +135,7 @@ def _train(options: TrainOptions, progress: Progress) -> Model:
     counts = token_counts(stream, learner.vocabulary_size)
     _check_tokens(request.source, counts)
     speller = cache(start_in_thread(lambda: speller_of_counts(learner, counts, request.config, left_out)))
-    text = _Text(learner, Owned(stream), left_out, speller)
+    text = _Text(learner, Owned(stream), left_out, speller, np.array(stream[-LAST:]))
     del stream
     learn = _learn_in_steps if request.family.trains_in_steps else _learn_counts
     engine, learned = learn(request, text, run, progress)
@@ -269,12 +270,18 @@ def _check_tokens(source: Source, counts: Int64[ndarray, " V"]) -> None:
 
 
 class _Text(NamedTuple):
-    """A text as ids, and the speller of words that the tokenizer does not know."""
+    """A text as ids, and the speller of words that the tokenizer does not know. last: the last of these ids."""
 
     tokenizer: Tokenizer
     stream: Owned[Int32[ndarray, " tokens"]]
     left_out: Sequence[bytes]
     speller: Callable[[], Speller]
+    last: Int32[ndarray, " last"]
+
+    def example(self, heldout: Int32[ndarray, " tokens"] | None) -> dict[str, Any]:
+        """The record of a sentence of the held-out text, or of this one."""
+        stream = self.last if heldout is None else heldout
+        return example_record(self.tokenizer, stream, is_held_out=heldout is not None)
 
 
 def _learn_counts(
@@ -285,6 +292,7 @@ def _learn_counts(
     counting = Counting(heldout, request.memory, request.on_plan)
     size = text.tokenizer.vocabulary_size
     model, learned = request.family.train(text.stream, size, request.config, progress, counting=counting)
+    learned |= text.example(heldout)
     return model, learned if request.tune is None else {**learned, "tuned_on": request.tune.record["data"]}
 
 
@@ -322,6 +330,7 @@ def _learn_in_steps(request: _Request, text: _Text, run: TrainingRun, progress: 
     model, learned = request.family.train(stream, size, config, progress, options=options, run=run)
     if request.adapter is not None and request.start is not None:
         learned |= adapter_record(model.network, request.adapter, request.start)
+    learned |= text.example(None if kept is None else kept.stream)
     chosen = model.network.config  # sizes that were left open, too
     if request.known is None:
         return model, learned if chosen == config else {**learned, "settings": asdict(chosen)}

@@ -39,7 +39,6 @@ from chainrule.cli.shared.options import (
 )
 from chainrule.cli.shared.screen import finite, note, print_json, progress_bar
 from chainrule.decoding.config import Limits, SamplingConfig
-from chainrule.drawing.pages import show_whitespace
 from chainrule.errors import prefix_errors
 
 if TYPE_CHECKING:
@@ -241,10 +240,11 @@ def next_tokens(
 
         $ chainrule next lm/ "I visited San" --top 5
 
-    </s> is the end of the line, <unk> all unknown tokens together. ￭ marks the
-    side on which a token touches its neighbour, so ￭ton continues a word. · stands
-    for a space, ¶ for the end of a line and → for a tab; --json prints the
-    tokens themselves, as --ban takes them.
+    </s> is the end of the line, <unk> all unknown tokens together. · stands for a
+    space, ¶ for the end of a line, → for a tab, and <E2> for a byte that is no
+    character by itself. Where tokens are whole words, ‿ marks the side on which
+    one touches its neighbour. --json prints the tokens themselves, as --ban takes
+    them.
     """
     from chainrule.api.models.language_models import CausalModel
 
@@ -255,8 +255,8 @@ def next_tokens(
         rows = [{"token": token, "prob": prob, "log_prob": math.log(prob)} for token, prob in pairs]
         print_json(rows)
     else:
-        words = [show_whitespace(opened.tokenizer.as_word(token)) for token, _ in pairs]
-        table = [[word, f"{p:.6f}", f"{-math.log2(p):.2f}"] for word, (_, p) in zip(words, pairs, strict=True)]
+        shown = opened.tokenizer.read_tokens([token.encode() for token, _ in pairs])
+        table = [[token, f"{p:.6f}", f"{-math.log2(p):.2f}"] for token, (_, p) in zip(shown, pairs, strict=True)]
         print(text_table(["token", "probability", "bits"], table))
 
 
@@ -288,6 +288,7 @@ def fill(
         if json:
             print_json([{"token": token, "probability": probability} for token, probability in gap])
             continue
-        for token, probability in gap:
+        shown = masked.tokenizer.read_tokens([token.encode() for token, _ in gap])
+        for token, (_, probability) in zip(shown, gap, strict=True):
             print(f"{probability:.6f}\t{token}")
         print()

@@ -1,7 +1,7 @@
 // Elements of the page. Text from models and people becomes text nodes only, never markup.
 
 const LONGEST = 60;
-const SHOWN = { " ": "·", "\n": "¶", "\t": "→", "\r": "←" };
+const MARKS = /([·¶→←⍽‿]+)/; // which the records put in place of white space, and where tokens touch
 // Characters that are invisible, or that turn the direction of what follows.
 const HIDDEN = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffc\ufffe\uffff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
 
@@ -27,10 +27,15 @@ export function escaped(text) {
   return text.replace(/[&<>"]/g, c => `&#${c.charCodeAt(0)};`);
 }
 
-/** A token by itself: white space is shown, and a long one is shortened. */
+/** A token as the records show it, shortened if it is long. */
 export function tokenText(token) {
-  const shown = visible(token.replace(/[ \n\t\r]/g, c => SHOWN[c]));
+  const shown = visible(token);
   return shown.length > LONGEST ? `${shown.slice(0, LONGEST - 1)}…` : shown || "(empty)";
+}
+
+/** The same as an element, its marks of white space in a light colour. */
+export function tokenElement(token) {
+  return element("span", {}, ...tokenText(token).split(MARKS).map((part, i) => i % 2 ? element("span", { class: "mark" }, part) : part));
 }
 
 /** A table. header: names, or pairs of name and class. Cells: text or elements. kinds: classes of rows. */

@@ -7,6 +7,7 @@ import { drawCommands } from "./commands.js";
 import { button, element } from "./elements.js";
 import * as next from "./views/next.js";
 import * as playground from "./views/playground.js";
+import { exampleOf } from "./examples.js";
 import { save } from "./save.js";
 import { Failure, ask, isBack, setKey } from "./server.js";
 import * as surprisal from "./views/surprisal.js";
@@ -25,35 +26,44 @@ const FIELDS = {
   min_p: ["Min-p", "0", { type: "range", max: 0.5, step: 0.01 }],
   max_tokens: ["Tokens at most", "40", { type: "number", min: 1, max: 1000 }],
   n: ["Texts", "2", { type: "number", min: 1, max: 10 }], seed: ["Seed", "1", { type: "number", min: 0 }],
+  scale: ["Strongest colour at, bits", "32", { type: "range", min: 8, max: 64, step: 4 }],
   size: ["Beam size", "3", { type: "range", min: 1, max: 10 }],
   length: ["Tokens at most", "8", { type: "range", min: 1, max: 30 }],
-  layer: [null, "0"], view: [null, "next"], why: [null, "0"], step: [null, "0"], head: [null, "0"], row: [null, "0"], without: [null, "false"], messages: [null, "[]"],
+  view: [null, "next"], why: [null, "0"], step: [null, "0"],
+  layer: [null, ""], head: [null, ""], row: [null, ""], as: [null, "map"], special: [null, "kept"], kind: [null, ""], without: [null, "false"], messages: [null, "[]"],
 };
 
+const DRAWN = ["scale"]; // fields that change only how a record is drawn
 const SETTINGS = ["temperature", "top_k", "top_p", "min_p"];
 
 const place = id => document.getElementById(id);
 const state = Object.fromEntries(Object.entries(FIELDS).map(([name, [, value]]) => [name, value]));
 // about: what the server says of the model that is shown; record: what is shown of it.
 let models = [], about = {}, record = null, running = null;
+const TEXTS = ["text", "given"], own = new Set(); // own: those that the visitor wrote, or the address has; others are examples
 
 /** Reads the state from the address. */
 function readAddress() {
   for (const [name, [, value]] of Object.entries(FIELDS)) if (name !== "picture") state[name] = value;
-  for (const [name, value] of new URLSearchParams(location.hash.slice(1))) if (Object.hasOwn(FIELDS, name)) state[name] = value;
+  own.clear();
+  for (const [name, value] of new URLSearchParams(location.hash.slice(1))) if (Object.hasOwn(FIELDS, name)) {
+    state[name] = value;
+    own.add(name);
+  }
   if (!Object.hasOwn(VIEWS, state.view)) state.view = "next";
   if (!models.includes(state.model)) state.model = models[0];
   if (!models.includes(state.other)) state.other = "";
 }
 
 function writeAddress() {
-  const isKept = ([name, value]) => name !== "picture" && value !== FIELDS[name][1] && value.length < LONGEST_ADDRESS;
+  const isKept = ([name, value]) => name !== "picture" && (TEXTS.includes(name) ? own.has(name) : value !== FIELDS[name][1]) && value.length < LONGEST_ADDRESS;
   history.replaceState(null, "", `#${new URLSearchParams(Object.entries(state).filter(isKept))}`);
 }
 
 /** Changes the state; asks the server again unless the record at hand has all that is shown. */
 function change(values, asks = true) {
   Object.assign(state, values);
+  TEXTS.filter(name => name in values).forEach(name => "messages" in values ? own.delete(name) : own.add(name));
   if (!("step" in values) && asks) state.step = "0";
   if ("view" in values) {
     record = null;
@@ -87,17 +97,28 @@ async function describe(signal) {
   place("command-list").replaceChildren(...drawCommands(state, about));
 }
 
+/** Puts the example of the model into fields that nobody wrote in. */
+function showExample() {
+  const example = exampleOf(state.view, about), names = TEXTS.filter(name => !own.has(name) && state[name] !== (example[name] ?? ""));
+  if (state.view === "chat" && state.messages !== "[]") return; // a conversation goes on with an empty field
+  if (!names.length) return;
+  for (const name of names) state[name] = example[name] ?? "";
+  fillFields();
+  place("command-list").replaceChildren(...drawCommands(state, about));
+}
+
 /** Asks the server for the view. Only the latest answer is shown: an earlier request is broken off. */
 async function refresh() {
   running?.abort();
-  const own = running = new AbortController(), view = VIEWS[state.view];
+  const current = running = new AbortController(), view = VIEWS[state.view];
   place("result").classList.add("is-old");
-  const slow = setTimeout(() => own === running && !place("message").innerText && say("Working …"), 1000);
+  const slow = setTimeout(() => current === running && !place("message").innerText && say("Working …"), 1000);
   try {
-    await describe(own.signal);
+    await describe(current.signal);
+    showExample();
     let message = "";
     const show = loaded => {
-      if (own !== running) return;
+      if (current !== running) return;
       if (loaded.fingerprint && loaded.fingerprint !== about.fingerprint) {
         message = `The files of ${state.model} have changed; this is the new model.`;
         about.fingerprint = loaded.fingerprint;
@@ -105,17 +126,17 @@ async function refresh() {
       record = loaded;
       drawResult();
     };
-    show(await view.load(state, own.signal, show, about));
-    if (own === running) say(message);
+    show(await view.load(state, current.signal, show, about));
+    if (current === running) say(message);
   } catch (error) {
-    if (own !== running || error.name === "AbortError") return;
+    if (current !== running || error.name === "AbortError") return;
     if (!(error instanceof Failure)) throw error;
     record = null;
     place("result").replaceChildren();
-    await recover(error, refresh, () => own === running);
+    await recover(error, refresh, () => current === running);
   } finally {
     clearTimeout(slow);
-    if (own === running) place("result").classList.remove("is-old");
+    if (current === running) place("result").classList.remove("is-old");
   }
 }
 
@@ -144,12 +165,13 @@ async function readFile(file) {
 
 function drawField(name) {
   const [label, , kind] = FIELDS[name];
-  const listen = { name, input: async event => change({ [name]: kind?.type === "file" ? await readFile(event.target.files[0]) : event.target.value, why: "0" }) };
+  const listen = { name, input: async event => change({ [name]: kind?.type === "file" ? await readFile(event.target.files[0]) : event.target.value, why: "0" }, !record || !DRAWN.includes(name)) };
   const choices = name === "model" ? models : name === "other" ? ["", ...models] : Array.isArray(kind) ? kind : null;
   const isText = name === "text" || name === "given";
   const placeholder = name === "text" && (about.fills ? "a text with [MASK] where words are missing" : about.given ? "what has been written so far" : null);
+  const select = event => own.has(name) || event.target.select(); // what is typed first takes the place of an example
   const field = choices ? element("select", listen, ...choices.map(choice => element("option", { value: choice }, choice || "(none)"))) :
-    isText ? element("textarea", { ...listen, spellcheck: "false", rows: name === "text" ? 3 : 2, dir: "auto", placeholder }) :
+    isText ? element("textarea", { ...listen, focus: select, spellcheck: "false", rows: name === "text" ? 3 : 2, dir: "auto", placeholder }) :
       element("input", { ...listen, ...kind });
   const value = kind?.type === "range" ? element("span", { "data-of": name }) : null;
   return element("label", { class: isText ? "wide-field" : null }, element("span", {}, label, value && " ", value), field);
@@ -199,4 +221,5 @@ addEventListener("hashchange", () => {
   readAddress();
   change({ view: state.view });
 });
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => record && drawResult());
 start();

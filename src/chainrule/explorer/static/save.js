@@ -4,9 +4,17 @@ import { download, element, escaped } from "./elements.js";
 
 const POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
 
+/** A style sheet that keeps the colours of the present mode, light or dark, which pictures in the file have, too. */
+function inPresentMode(style) {
+  const now = getComputedStyle(document.documentElement), mode = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+  const names = new Set(style.match(/--[\w-]+(?=:)/g));
+  const values = [...names].map(name => [name, now.getPropertyValue(name).trim()]).filter(([, value]) => value);
+  return `${style}\n:root { color-scheme: ${mode}; ${values.map(pair => `${pair.join(": ")};`).join(" ")} }`;
+}
+
 /** The file is put together as text: the policy of this page would refuse its styles. */
-export async function save(name) {
-  const style = await fetch("style.css").then(response => response.text());
+export function save(name) {
+  const style = inPresentMode([...document.styleSheets].flatMap(sheet => [...sheet.cssRules]).map(rule => rule.cssText).join("\n"));
   const result = document.getElementById("result"), copy = result.cloneNode(true);
   const canvases = result.querySelectorAll("canvas");
   copy.querySelectorAll("canvas").forEach((canvas, i) => {

@@ -5,6 +5,7 @@ In texts with masks, each mask stands for one token to be predicted.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,11 +16,11 @@ from chainrule.base.threads import map_in_order
 from chainrule.errors import OutputError, SettingError
 from chainrule.protocol import BEGIN, END
 from chainrule.text.corpus.block import LINE_FEED, NEVER_IN_UTF8, byte_array
-from chainrule.text.tokenization.splitters import AS_IT_IS, JOINER, VISIBLE, Normaliser, Splitter, splitter_named
+from chainrule.text.tokenization.splitters import AS_IT_IS, Normaliser, Splitter, splitter_named
 from chainrule.text.tokenization.vocabulary import DROPPED, MARKER_TOKENS, Encoded, MarkerError, Markers, Vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from typing import BinaryIO
 
     from jaxtyping import Int32, UInt8
@@ -30,7 +31,23 @@ if TYPE_CHECKING:
     from chainrule.text.tokenization.detokenizer import Alignment
 
 
-_VISIBLE = str.maketrans(VISIBLE)
+TIE = "‿"
+_MARKS = {" ": "·", "\n": "¶", "\t": "→", "\r": "←", "\u00a0": "⍽"}
+# White space, and characters that are invisible or turn the direction of what follows; bytes that are no text.
+_UNSEEN = re.compile(
+    "[\\s\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffc\ufffe\uffff\ud800-\udfff]"
+)
+
+
+def show_unseen(text: str) -> str:
+    """The text with a mark for each character without ink, see `Tokenizer.read_tokens`: for display only."""
+    return _UNSEEN.sub(_mark, text)
+
+
+def _mark(unseen: re.Match[str]) -> str:
+    """What stands for a character without ink. A byte that is no character comes as a lone surrogate."""
+    c = unseen[0]
+    return _MARKS.get(c) or (f"<{ord(c) - 0xDC00:02X}>" if "\udc80" <= c <= "\udcff" else f"‹U+{ord(c):04X}›")
 
 
 class Tokenizer:
@@ -113,25 +130,35 @@ class Tokenizer:
         return self.restore(tokens.replace(b" \n", b"\n").replace(b"\n ", b"\n")).decode("utf-8", "replace")
 
     def shown(self, ids: Iterable[int]) -> list[str]:
-        """The text of each token by itself, or its entry in the vocabulary if it is no visible text by itself."""
-        return [self._shown(int(token)) for token in ids]
+        """Each token as people read it, see `read_tokens`."""
+        return self.read_tokens([self.vocabulary.token_bytes(int(token)) for token in ids])
 
-    def _shown(self, token: int) -> str:
-        alone = "" if token <= END else self.decode([token])
-        return alone if alone.strip() and "\ufffd" not in alone else self.vocabulary.token(token)
+    def read_tokens(self, tokens: Sequence[bytes]) -> list[str]:
+        """Tokens, as the vocabulary spells them, as people read them: their text, with a mark for what has no ink.
 
-    def as_word(self, token: str) -> str:
-        """A piece of a word as the word tokenizer would show it: without its sign for a space, or with ￭ where it
-        continues a word. Other tokens, and pieces that are no text by themselves, stay as they are.
+        · is a space, ¶ a line end, → a tab, ← a carriage return, ⍽ a space that does not break; ‹U+200B› is another
+        character that is invisible or turns the text after it, <E2> a byte that is no character by itself. Where tokens
+        stand apart by themselves, ‿ marks the side on which one touches its neighbour. For display only.
+
+        good:  bpe.read_tokens(["Ġthe".encode(), "s".encode()]) == ["·the", "s"]
+        good:  word.read_tokens([b"the", "￭s".encode()]) == ["the", "‿s"]
         """
-        if self.splitter.definition is None or token in MARKER_TOKENS:
-            return token
-        added = self.restore(f"x {token}\n".encode()).decode("utf-8", "replace")[1:].removesuffix("\n")
-        if "\ufffd" in added:
-            return token
-        if not added.strip():
-            return added.translate(_VISIBLE)
-        return added[1:] if added.startswith(" ") else JOINER + added
+        # Each token between two others, so that all sides are seen; the first line tells whether tokens stand apart.
+        texts = [token.decode("utf-8", "replace") for token in tokens]
+        lines = "".join(f"x {text or 'x'} x\n" for text in ("x", *texts))
+        aligned = self.splitter.align(byte_array(lines.encode()))
+        starts, stops = aligned.starts.reshape(-1, 4), aligned.stops.reshape(-1, 4)  # x, the token, x, </s>
+        touches_left, touches_right = starts[:, 1] == stops[:, 0], starts[:, 2] == stops[:, 1]
+        tie = "" if touches_left[0] else TIE
+        written = aligned.text.tobytes()
+        shown = []
+        for i, text in enumerate(texts, 1):
+            if text in MARKER_TOKENS or not text:
+                shown.append(text)
+                continue
+            own = show_unseen(written[starts[i, 1] : stops[i, 1]].decode("utf-8", "surrogateescape"))
+            shown.append((tie if touches_left[i] else "") + own + (tie if touches_right[i] else ""))
+        return shown
 
     def restore(self, tokens: bytes) -> bytes:
         """The normalised text of tokens, which are separated by spaces, with a newline after each document."""

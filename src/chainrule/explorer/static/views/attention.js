@@ -1,16 +1,24 @@
-// Attention: where each token looks, by layer and head; of a caption, on the picture.
+// Attention: an overview of all heads, then one of them large, as a map or as lines; of a caption, on the picture.
 
 import { ask } from "../server.js";
-import { button, download, element, escaped, figure, table, tokenText } from "../elements.js";
+import { legend, ofWeight, scale } from "../colours.js";
+import { button, download, element, figure, table, tokenElement, tokenText } from "../elements.js";
+import { drawLines, savedLines } from "./attention_lines.js";
+import { drawMap, heatMap, mapOf, pixelColours } from "./attention_map.js";
 import { subject } from "./next.js";
 
 export const title = "Attention";
 export const fields = ["model", "given", "picture", "text"];
 
-const MOST_LABELS = 40; // tokens that are named beside the map
+// What heads look at, by the record's names: a word for the overview, and the end of "looks at".
+const KINDS = {
+  previous: ["previous", "the previous token"], first: ["first", "the first token"], itself: ["itself", "the token itself"],
+  same: ["same", "the same token elsewhere"], separators: ["separators", "separators"], one: ["one token", "one token"], broad: ["broad", "many tokens"], mixed: ["mixed", "a few tokens"],
+};
 
+/** The body of the request; without a layer, that of the head that tells most. */
 export function body(state) {
-  return { ...subject(state), layer: Number(state.layer), without: state.without === "true" };
+  return { ...subject(state), layer: state.layer === "" ? null : Number(state.layer), without: state.without === "true" };
 }
 
 export async function load(state, signal) {
@@ -18,91 +26,118 @@ export async function load(state, signal) {
   return record.weights ? { ...record, weights: floats(record.weights) } : record;
 }
 
+/** Bytes from base64, in a loop: megabytes by the iterator of a string take seconds. */
+function bytes(text) {
+  const binary = atob(text), values = new Uint8Array(binary.length);
+  for (let i = 0; i < values.length; i++) values[i] = binary.charCodeAt(i);
+  return values;
+}
+
 /** float32 numbers, little-endian, from base64. */
 function floats(text) {
-  const binary = atob(text), bytes = new Uint8Array(binary.length);
-  for (let i = 0; i < bytes.length; i++) bytes[i] = binary.charCodeAt(i);
-  return new Float32Array(bytes.buffer);
+  return new Float32Array(bytes(text).buffer);
+}
+
+/** The weights of a head, without special tokens if they are left out: rows and columns, and their numbers in the text. */
+function shownOf(record, head, leavesOut) {
+  const numbers = [record.rows, record.columns].map((tokens, side) =>
+    [...tokens.keys()].filter(i => !leavesOut || !record.special[side].includes(i)));
+  const [rows, columns] = numbers.map((own, side) => own.map(i => [record.rows, record.columns][side][i]));
+  const [height, width] = [record.rows.length, record.columns.length], of = record.weights.subarray(head * height * width, (head + 1) * height * width);
+  const weights = leavesOut ? Float32Array.from(numbers[0].flatMap(i => numbers[1].map(j => of[i * width + j]))) : of;
+  return { rows, columns, weights, numbers };
 }
 
 export function draw(record, state, change) {
   if (record.kind === "picture") return drawPanels(record);
-  const [height, width] = [record.rows.length, record.columns.length];
-  const of = head => record.weights.subarray(head * height * width, (head + 1) * height * width);
-  const head = Math.min(Number(state.head), record.heads - 1), row = Math.min(Number(state.row), height - 1);
-  const chosen = of(head).subarray(row * width, (row + 1) * width);
-  const order = Array.from(chosen.keys()).filter(i => chosen[i]).sort((a, b) => chosen[b] - chosen[a]).slice(0, 20);
+  const isWanted = state.head !== "" && Number(state.head) < record.heads;
+  const head = isWanted ? Number(state.head) : record.chosen[0] === record.layer ? record.chosen[1] : 0;
+  const leavesOut = state.special === "out" && record.special.every((own, side) => own.length < [record.rows, record.columns][side].length);
+  const shown = shownOf(record, head, leavesOut), [numbers] = shown.numbers;
+  const usual = Math.max(0, numbers.findLastIndex(i => !record.special[0].includes(i)));
+  const asked = state.row === "" ? -1 : numbers.indexOf(Number(state.row)), row = asked < 0 ? usual : asked;
+  const what = `${record.layers[record.layer]}, head ${head + 1}`, isLines = state.as === "lines", name = `${isLines ? "lines" : "attention"}-${record.layer + 1}-${head + 1}`;
+  const list = element("div", {}), point = i => {
+    list.style.minHeight = `${list.offsetHeight}px`; // a shorter list would move the page under the pointer
+    list.replaceChildren(...drawRow(shown, i));
+  };
+  const acts = { point, choose: i => change({ row: String(numbers[i]) }, false), alt: `The weights of ${what}; the list has those of one token.` };
   const pressed = is => ({ "aria-pressed": String(is) });
-  const layers = record.layers.map((name, i) => button(name, () => change({ layer: String(i), head: "0" }), pressed(i === record.layer)));
-  const heads = Array.from({ length: record.heads }, (_, i) => element("button", {
-    type: "button", ...pressed(i === head), click: () => change({ head: String(i) }, false),
-  }, heatMap(of(i), width, height), `head ${i + 1}${record.without ? `: ${record.without[i].toFixed(2)}` : ""}`));
-  const name = `attention-${record.layer + 1}-${head + 1}`, what = `${record.layers[record.layer]}, head ${head + 1}`;
-  const { svg, top, cell, size } = labelled(heatMap(of(head), width, height).toDataURL(), record, row);
-  const plain = address(svg.replace(/<rect .*?>/, ""));
-  const large = element("img", { class: "map", alt: `The weights of ${what}; the list has those of one token.` });
-  large.src = address(svg);
-  large.addEventListener("click", event => {
-    const clicked = Math.floor((event.offsetY / large.clientHeight * size - top) / cell);
-    if (clicked >= 0 && clicked < height) change({ row: String(clicked) }, false);
-  });
-  const rows = element("select", { change: event => change({ row: event.target.value }, false) },
-    ...record.rows.map((token, i) => element("option", { value: i, selected: i === row }, `${i + 1}. ${tokenText(token)}`)));
+  const as = (value, text) => button(text, () => change({ as: value }, false), pressed(state.as === value));
+  const saved = () => isLines ? savedLines(shown, asked < 0 ? null : row) : mapOf(shown, true).svg;
+  const rows = element("select", { "aria-label": "Token that looks", change: event => change({ row: event.target.value }, false) },
+    ...shown.rows.map((token, i) => element("option", { value: numbers[i], selected: i === row }, `${numbers[i] + 1}. ${tokenText(token)}`)));
+  point(row);
+  const colour = scale();
   return [
-    element("div", { class: "choices" }, ...layers),
-    element("div", { class: "heads" }, ...heads),
-    record.removable ? element("p", { class: "note" }, button("What is lost without each head?", () => change({ without: String(!record.without) }), pressed(Boolean(record.without))),
-      record.without ? " The change in log P of the text, in nats." : "") : "",
+    ...drawOverview(record, head, state, change),
+    element("h2", {}, what),
+    element("p", {}, looksAt(record.overview[record.layer][head])),
+    element("p", { class: "choices" }, as("map", "Map"), as("lines", "Lines"),
+      record.special[1].length > 0 && button("Leave out special tokens", () => change({ special: leavesOut ? "kept" : "out" }, false), pressed(leavesOut)),
+      element("label", {}, "Token that looks ", rows)),
     element("div", { class: "columns" },
-      element("div", {}, element("h2", {}, what), large,
-        element("p", { class: "note" }, "Each row: where a token looks. The darker, the more weight. Click a row."),
-        element("p", {}, button("Save as PNG", () => savePng(plain, `${name}.png`)), " ", button("Save as SVG", () => download(plain, `${name}.svg`)))),
-      element("div", {}, element("h2", {}, `Where “${tokenText(record.rows[row])}” looks`), element("p", {}, element("label", {}, "Token that looks ", rows)),
-        table("The tokens with the most weight", ["token", "weight"],
-          order.map(i => [`${i + 1}. ${tokenText(record.columns[i])}`, figure(chosen[i])])))),
+      element("div", {}, isLines ? drawLines(shown, asked < 0 ? null : row, acts) : drawMap(shown, row, acts),
+        legend("Weight: ", [0, 0.05, 0.2, 0.4, 0.7, 1].map(weight => [colour(ofWeight(weight)), String(weight)])),
+        element("p", { class: "note" }, isLines ? "Left: the tokens that look; right: what they look at. The stronger a line, the more weight; those below 0.01 are not drawn. Point at a token for its own; a click keeps it." :
+          "Each row: where a token looks. The stronger the colour, the more weight. Point at a row for its tokens; a click keeps it."),
+        leavesOut ? element("p", { class: "note" }, "Special tokens are left out; the rest of a row no longer adds up to 1.") : "",
+        element("p", {}, button("Save as PNG", () => savePng(saved(), `${name}.png`)), " ", button("Save as SVG", () => download(address(saved()), `${name}.svg`)))),
+      list),
   ];
 }
 
-/** The colours of weights from 0 to 1, as pixels: white to dark blue. */
-const COLOURS = Uint32Array.from({ length: 1025 }, (_, i) => {
-  const share = (i / 1024) ** 0.7; // makes small weights visible
-  return new Uint32Array(Uint8Array.of(255 - 247 * share, 255 - 207 * share, 255 - 148 * share, 255).buffer)[0];
-});
+/** What one token looks at: its heading and a table. */
+function drawRow({ rows, columns, weights, numbers }, row) {
+  const own = weights.subarray(row * columns.length, (row + 1) * columns.length);
+  const order = Array.from(own.keys()).filter(i => own[i]).sort((a, b) => own[b] - own[a]).slice(0, 20);
+  return [
+    element("h3", {}, `Where “${tokenText(rows[row])}” looks`),
+    table("The tokens with the most weight", ["token", "weight"],
+      order.map(i => [element("span", {}, `${numbers[1][i] + 1}. `, tokenElement(columns[i])), figure(own[i])])),
+  ];
+}
 
-/** A canvas with a pixel for each weight. */
-function heatMap(weights, width, height) {
-  const image = new ImageData(width, height), pixels = new Uint32Array(image.data.buffer);
-  for (let i = 0; i < pixels.length; i++) pixels[i] = COLOURS[Math.round(1024 * Math.min(1, Math.max(0, weights[i])))];
-  const canvas = element("canvas", { width, height });
-  canvas.getContext("2d").putImageData(image, 0, 0);
-  return canvas;
+const percent = share => `${Math.round(100 * share)}\u00a0%`;
+
+/** What a head looks at, in a sentence. */
+function looksAt({ kind, looks, most, entropy }) {
+  const ends = Object.entries(looks).map(([name, share]) => `${KINDS[name][1]} ${percent(share)}`);
+  if (kind === "one") ends.unshift(`“${tokenText(most.token)}”, token ${most.place + 1}, ${percent(most.share)}`);
+  return `Looks at ${KINDS[kind][1]}. Of its weight: ${ends.join(", ")}. Entropy ${figure(entropy, 2)} nats, as if it were spread over ${figure(Math.exp(entropy), 1)} tokens.`;
+}
+
+/** All heads: small maps, what they look at, and a list of them; where there is little room, the list alone. */
+function drawOverview(record, head, state, change) {
+  const colours = pixelColours(), pick = (layer, own) => change({ layer: String(layer), head: String(own) }, layer !== record.layer);
+  const kinds = [...new Set(record.overview.flat().map(own => own.kind))], name = (layer, own) => `${record.layers[layer]}, head ${own + 1}`;
+  const isDim = own => state.kind !== "" && kinds.includes(state.kind) && own.kind !== state.kind;
+  const lost = (layer, own) => record.without && layer === record.layer ? ` ${record.without[own].toFixed(2)}` : "";
+  const small = (own, layer, i) => element("button", {
+    type: "button", class: isDim(own) ? "dim" : null, "aria-pressed": String(layer === record.layer && i === head),
+    title: `${name(layer, i)}. ${looksAt(own)}`, "aria-label": `${name(layer, i)}: ${KINDS[own.kind][0]}${lost(layer, i)}`, click: () => pick(layer, i),
+  }, heatMap(Float32Array.from(bytes(own.picture), value => value / 255), own.width, own.height, colours), element("span", {}, KINDS[own.kind][0], lost(layer, i)));
+  const list = element("select", { class: "head-list", "aria-label": "Layer and head", change: event => pick(...event.target.value.split(" ").map(Number)) },
+    ...record.overview.flatMap((layer, i) => layer.map((own, j) => element("option", { value: `${i} ${j}`, selected: i === record.layer && j === head },
+      `${name(i, j)}: ${KINDS[own.kind][0]}${own.kind in own.looks ? ` ${percent(own.looks[own.kind])}` : own.kind === "one" ? ` ${percent(own.most.share)}` : ""}, entropy ${figure(own.entropy, 2)}${lost(i, j)}`))));
+  const filter = element("select", { "aria-label": "Heads that look at", change: event => change({ kind: event.target.value }, false) },
+    element("option", { value: "" }, "all"), ...kinds.map(kind => element("option", { value: kind, selected: kind === state.kind },
+      `${KINDS[kind][1]} (${record.overview.flat().filter(own => own.kind === kind).length})`)));
+  return [
+    element("div", { class: "choices" }, element("label", {}, "Head ", list), element("label", { class: "of-grid" }, "Show those that look at ", filter),
+      record.removable ? button("What is lost without each head?", () => change({ without: String(!record.without) }), { "aria-pressed": String(Boolean(record.without)) }) : ""),
+    record.without ? element("p", { class: "note" }, `The numbers at the heads of ${record.layers[record.layer]}: the change in log P of the text without each, in nats.`) : "",
+    element("div", { class: "wide heads", role: "group", "aria-label": "All heads" }, element("table", {}, element("tbody", {},
+      ...record.overview.map((layer, i) => element("tr", {}, element("th", { scope: "row" }, record.layers[i]), ...layer.map((own, j) => element("td", {}, small(own, i, j)))))))),
+  ];
 }
 
 const address = svg => `data:image/svg+xml,${encodeURIComponent(svg)}`;
 
-/** The map as an SVG, with the tokens beside it unless there are many, and a frame around a row. */
-function labelled(map, { rows, columns }, row) {
-  const longest = Math.max(rows.length, columns.length), isNamed = longest <= MOST_LABELS;
-  const cell = Math.max(1, Math.min(36, Math.floor(512 / longest)));
-  const names = tokens => tokens.map(token => Array.from(tokenText(token)).slice(0, 16).join(""));
-  const room = tokens => isNamed ? 12 + 7.5 * Math.max(...names(tokens).map(name => Array.from(name).length)) : 0;
-  const [left, top] = [room(rows), room(columns)], width = left + cell * columns.length, size = top + cell * rows.length;
-  const label = (name, attributes) => `<text ${attributes}>${escaped(name)}</text>`;
-  const labels = isNamed ? [
-    ...names(rows).map((name, i) => label(name, `x="${left - 6}" y="${top + cell * (i + 0.5) + 4}" text-anchor="end"`)),
-    ...names(columns).map((name, i) => label(name, `transform="translate(${left + cell * (i + 0.5) + 4} ${top - 6}) rotate(-90)"`)),
-  ] : [];
-  const svg = `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${size}" viewBox="0 0 ${width} ${size}" font-size="12" font-family="monospace">` +
-    "<style>text { fill: #222 } @media (prefers-color-scheme: dark) { text { fill: #ddd } }</style>" +
-    `<image href="${map}" x="${left}" y="${top}" width="${cell * columns.length}" height="${cell * rows.length}" preserveAspectRatio="none" image-rendering="pixelated"/>` +
-    `<rect x="${left}" y="${top + cell * row}" width="${cell * columns.length}" height="${cell}" fill="none" stroke="#d55e00" stroke-width="1.5"/>` +
-    `${labels.join("")}</svg>`;
-  return { svg, top, cell, size };
-}
-
-async function savePng(source, name) {
+/** Saves a drawing with two pixels for each of its own. */
+async function savePng(svg, name) {
   const picture = new Image();
-  picture.src = source;
+  picture.src = address(svg);
   await picture.decode();
   const canvas = element("canvas", { width: 2 * picture.naturalWidth, height: 2 * picture.naturalHeight });
   canvas.getContext("2d").drawImage(picture, 0, 0, canvas.width, canvas.height);

@@ -1,7 +1,7 @@
 // Beams: all hypotheses of a beam search, step by step, with running totals and fates.
 
 import { ask } from "../server.js";
-import { button, element, figure, table, tokenText } from "../elements.js";
+import { button, element, figure, table, visible } from "../elements.js";
 import { subject } from "./next.js";
 
 export const title = "Beams";
@@ -21,17 +21,17 @@ export function draw(record, state, change) {
   const depths = [];
   for (const node of record.nodes) depths[node.id] = node.parent === null ? 1 : depths[node.parent] + 1;
   const last = Math.max(...depths, 1), step = Math.min(Number(state.step) || last, last);
-  const text = node => (node.parent === null ? [] : text(record.nodes[node.parent])).concat(record.shown[node.id]);
   const nodes = record.nodes.filter(node => depths[node.id] === step)
     .sort((a, b) => (a.fate === "pruned") - (b.fate === "pruned") || b.total - a.total);
-  const rows = nodes.map(node => [text(node).map(tokenText).join(" "), figure(node.log_prob, 2), figure(node.total, 2),
+  const rows = nodes.map(node => [visible(record.texts[node.id]), figure(node.log_prob, 2), figure(node.total, 2),
     FATES[node.fate] + (record.greedy.includes(node.id) ? ", greedy" : "") + (record.best.includes(node.id) ? ", best" : "")]);
   const move = (name, sign, by) => button(sign, () => change({ step: String(step + by) }, false), { "aria-label": name, disabled: step + by < 1 || step + by > last });
   const picture = element("img", { class: "drawing", alt: `The search tree. ${record.finding} The steps are listed below.` });
   picture.src = `data:image/svg+xml,${encodeURIComponent(grown(record.svg, step))}`;
   const tree = element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "The tree" }, picture);
   const left = new RegExp(`<g data-step="${step}".*?x="([\\d.]+)"`, "s").exec(record.svg)?.[1];
-  picture.addEventListener("load", () => { tree.scrollLeft = left - tree.clientWidth + 170; });
+  // From the beginning, until a step is chosen that is out of sight.
+  if (state.step !== "0") picture.addEventListener("load", () => { tree.scrollLeft = left - tree.clientWidth + 170; });
   return [
     element("p", {}, record.finding),
     element("p", {}, move("one step back", "‹", -1), ` step ${step} of ${last} `, move("one step on", "›", 1)),

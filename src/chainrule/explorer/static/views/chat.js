@@ -39,6 +39,6 @@ export function draw(record, state, change) {
   return [
     element("div", { class: "talk", role: "log" }, ...record.messages.map(message =>
       element("article", { class: message.role, dir: "auto" }, element("p", { class: "note" }, ROLES[message.role] ?? message.role), visible(message.content)))),
-    element("p", {}, record.messages.length ? button("Begin anew", () => change({ messages: "[]" })) : "Write something above, and send it."),
+    element("p", {}, record.messages.length ? button("Begin anew", () => change({ messages: "[]" })) : "Write something above, or take what is there, and send it."),
   ];
 }

@@ -1,7 +1,7 @@
 // Next words: the likeliest tokens after a text, what the settings cut, and why each has its probability.
 
 import { ask } from "../server.js";
-import { button, element, figure, probability, table, tokenText } from "../elements.js";
+import { button, element, figure, probability, table, tokenElement, tokenText } from "../elements.js";
 import { drawWhy, shares } from "./why.js";
 
 export const title = "Next words";
@@ -62,18 +62,18 @@ function bar(longest, model, ...shares) {
 }
 
 function appending(token, shown, added, state, change) {
-  return button(shown, () => change({ text: state.text + added, why: "0" }),
-    { class: "token", disabled: added === null, title: token, "aria-label": `append ${tokenText(token)}` });
+  return button(tokenElement(shown), () => change({ text: state.text + added, why: "0" }),
+    { class: "token", disabled: added === null, title: token === shown ? null : `in the vocabulary: ${tokenText(token)}`, "aria-label": `append ${tokenText(shown)}` });
 }
 
 function drawBars(record, chosen, state, change) {
   const longest = Math.max(...record.tokens.map(token => Math.max(token.prob, token.drawn)), 1e-30);
   const hasWhy = record.backoff || record.components || record.layers || record.memory;
   const rows = record.tokens.map((token, i) => [
-    appending(token.token, tokenText(token.shown), token.added, state, change),
+    appending(token.token, token.shown, token.added, state, change),
     bar(longest, token.prob, ...shares(record, i).map(share => share * token.drawn)),
     ...probabilities(token), token.drawn ? probability(token.drawn) : "cut",
-    ...hasWhy ? [button("why?", () => change({ why: String(i) }, false), { "aria-label": `why ${tokenText(token.token)}`, "aria-pressed": String(i === chosen) })] : [],
+    ...hasWhy ? [button("why?", () => change({ why: String(i) }, false), { "aria-label": `why ${tokenText(token.shown)}`, "aria-pressed": String(i === chosen) })] : [],
   ]);
   const kinds = record.tokens.map((token, i) => [token.drawn === 0 && "is-cut", hasWhy && i === chosen && "chosen"].filter(Boolean).join(" ") || null);
   return table("The likeliest tokens", ["token", "", ...PROBABILITIES, "drawn with", ...hasWhy ? [""] : []], rows, "bars", kinds);
@@ -89,7 +89,7 @@ function drawWords(words, state, change) {
   const longest = Math.max(...words.map(word => word.prob), 1e-30);
   return [
     table("The likeliest words", ["word", "", ...PROBABILITIES], words.map(word =>
-      [appending(word.text, tokenText(word.text), word.added, state, change), bar(longest, 0, word.prob), ...probabilities(word)]), "bars"),
+      [appending(word.text, word.text, word.added, state, change), bar(longest, 0, word.prob), ...probabilities(word)]), "bars"),
     element("p", { class: "note" }, words.length ? "The rest of the typed word, or the next one, and more while that is likelier than not. A click appends it." :
       "No word of the vocabulary goes on like this."),
   ];
@@ -98,5 +98,5 @@ function drawWords(words, state, change) {
 function drawGap(gap, i) {
   const longest = Math.max(...gap.map(({ prob }) => prob), 1e-30);
   return table(`Gap ${i + 1}`, ["token", "", ...PROBABILITIES],
-    gap.map(({ token, prob }) => [tokenText(token), bar(longest, 0, prob), ...probabilities({ prob, log_prob: Math.log(prob) })]), "bars");
+    gap.map(({ shown, prob }) => [tokenElement(shown), bar(longest, 0, prob), ...probabilities({ prob, log_prob: Math.log(prob) })]), "bars");
 }

@@ -1,14 +1,14 @@
 // Surprisal: how unexpected each token, word, character or byte of a text is, to one model or to two.
 
 import { ask } from "../server.js";
-import { element, figure, table, tokenText, visible } from "../elements.js";
+import { legend, ofBits, paint, rgb, scale } from "../colours.js";
+import { element, figure, table, tokenElement, tokenText, visible } from "../elements.js";
 import { subject } from "./next.js";
 
 export const title = "Surprisal";
-export const fields = ["model", "other", "by", "given", "picture", "text"];
+export const fields = ["model", "other", "by", "given", "picture", "text", "scale"];
 
 const MANY = 2000; // units; more are not buttons
-const STRONGEST = 12; // bits that have the full colour
 const bits = logProb => logProb === null ? Infinity : -logProb / Math.LN2;
 /** The surprisal of a unit in bits; of a word, with its end, if that is known. */
 const cost = unit => bits(unit.whole_log_prob ?? unit.text_log_prob);
@@ -30,10 +30,9 @@ export function draw({ first, second }, state, change) {
   return [
     ...[first, second].filter(Boolean).map(drawSum),
     second && drawDifference(units, first, second),
-    drawText(units, first, second, change),
-    element("p", { class: "note" }, second ?
-      "Orange: the first model is more surprised; blue: the second one." :
-      "The darker, the more surprising. The first token is given <s>, the start. A click shows what else was expected. " +
+    drawText(units, first, second, state, change),
+    drawLegend(Number(state.scale), second),
+    !second && element("p", { class: "note" }, "The stronger the colour, the more surprising. The first token is given <s>, the start. A click shows what else was expected. " +
       "Dotted: not in the vocabulary; its bits include the spelling."),
     units.some(unit => unit.whole_log_prob && unit.whole_log_prob !== unit.text_log_prob) && element("p", { class: "note" },
       "A word pays for its own end (Pimentel and Meister 2024), not for that of the word before it, as in chainrule score --words. The sum is the same."),
@@ -62,12 +61,32 @@ function drawDifference(units, first, second) {
 /** What the mouse shows of a unit. */
 function hintOf(unit, second) {
   const spelling = bits(unit.text_log_prob) - bits(unit.log_prob);
-  return visible(`${unit.text}: ${figure(cost(unit), 2)} bits` + (unit.known ? "" : `, ${figure(spelling, 2)} of them for the spelling`) +
+  return visible(`${unit.shown}: ${figure(cost(unit), 2)} bits` + (unit.known ? "" : `, ${figure(spelling, 2)} of them for the spelling`) +
     (unit.rank ? `, rank ${unit.rank}; likeliest: ${unit.likelier.join(", ")}` : "") +
     (unit.other ? `; ${second.model}: ${figure(cost(unit.other), 2)} bits` : ""));
 }
 
-function drawText(units, first, second, change) {
+/** The colour of bits, or of a difference of bits: orange where the first model is more surprised, blue where the second is. */
+function shades(full, second) {
+  if (!second) {
+    const share = ofBits(full), colour = scale();
+    return own => colour(share(own));
+  }
+  const of = name => rgb(getComputedStyle(document.documentElement).getPropertyValue(name)), share = ofBits(full / 4);
+  const [paper, less, more] = [of("--paper"), of("--line-0"), of("--line-1")];
+  return difference => paper.map((value, i) => Math.round(value + 0.7 * share(difference) * ((difference < 0 ? less : more)[i] - value)));
+}
+
+function drawLegend(full, second) {
+  const colour = shades(full, second);
+  const bits = second ? [-1, -0.5, -0.125, 0, 0.125, 0.5, 1].map(part => part * full / 4) : [0, 1 / 32, 1 / 8, 1 / 4, 1 / 2, 3 / 4, 1].map(part => part * full);
+  const text = value => figure(value, Number.isInteger(value) ? 0 : 1);
+  return legend(second ? "Blue: the second model is more surprised; orange: the first. Bits: " : "Bits: ",
+    bits.map((value, i) => [colour(value), i === bits.length - 1 ? `${text(value)} or more` : text(value)]));
+}
+
+function drawText(units, first, second, state, change) {
+  const colour = shades(Number(state.scale), second);
   const letters = Array.from(first.normalised), isShort = units.length <= MANY, parts = [];
   let end = 0;
   units.forEach((unit, i) => {
@@ -75,15 +94,14 @@ function drawText(units, first, second, change) {
     if (unit.start > end) parts.push(visible(letters.slice(end, unit.start).join("")));
     const own = cost(unit);
     const shade = second ? unit.other ? own - cost(unit.other) : 0 : own;
-    const text = isEnd ? " ⏎" : visible(first.by === "bytes" ? unit.text : letters.slice(unit.start, unit.stop).join(""));
+    const written = isEnd ? " ⏎" : unit.is_part ? unit.shown : letters.slice(unit.start, unit.stop).join("");
     const hint = hintOf(unit, second);
     const made = element(isShort ? "button" : "span", {
       class: unit.known ? "unit" : "unit unknown", type: isShort ? "button" : null, title: hint, "aria-label": isShort ? hint : null,
       click: () => change({ view: "next", unit: "tokens", text: letters.slice(0, unit.start).join("") }),
-    }, text);
-    const strength = Math.min(1, Math.abs(shade) / (second ? STRONGEST / 2 : STRONGEST));
-    if (strength > 0.02) made.style.backgroundColor = `rgb(${shade < 0 ? "0 114 178" : "213 94 0"} / ${(0.5 * strength).toFixed(3)})`;
-    parts.push(made);
+    }, visible(written.replaceAll("\n", "¶")));
+    parts.push(paint(made, colour(shade)));
+    if (written.includes("\n")) parts.push("\n");
     end = Math.max(end, unit.stop);
   });
   return element("div", { class: "text", dir: "auto" }, ...parts);
@@ -94,7 +112,7 @@ function drawTable(units, second) {
   const header = ["unit", "bits", ["nats", "detail"], ...hasRank ? [["rank", second && "detail"], ["likeliest", second ? "detail wraps" : "wraps"]] : [], ...second ? [`bits, ${second.model}`, "difference"] : []];
   const rows = units.map(unit => {
     const own = cost(unit), other = unit.other && cost(unit.other);
-    return [tokenText(unit.text), figure(own, 3), figure(own * Math.LN2, 4),
+    return [tokenElement(unit.shown), figure(own, 3), figure(own * Math.LN2, 4),
       ...hasRank ? [unit.rank ? String(unit.rank) : "", unit.likelier ? unit.likelier.slice(0, 5).map(tokenText).join(" ") : ""] : [],
       ...second ? [figure(other, 3), other === null ? "—" : figure(own - other, 3)] : []];
   });
