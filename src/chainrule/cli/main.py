@@ -33,7 +33,9 @@ app = App(
     help="Language models from the n-gram to the Transformer: train, measure, compare and use them.",
     version=__version__,
     help_epilogue="With --threads N, any verb runs on N threads; with --exact, weights that a file has quantised are "
-    "computed with in float32; with --debug, an error shows its traceback.",
+    "computed with in float32; with --alone, networks score each text in a pass of its own, so that its figures are the "
+    "same to the last bit whatever else is scored; with --window-stride N, they score texts longer than their context in "
+    "windows that begin N tokens apart, by default half of the context; with --debug, an error shows its traceback.",
     help_format="plaintext",  # <unk> is not markup
     suppress_keyboard_interrupt=False,
     group_commands=Group("Options", sort_key=len(GROUPS)),
@@ -134,25 +136,25 @@ def _advice(arguments: list[str]) -> str:
 
 
 def _with_settings_made(arguments: list[str]) -> list[str]:
-    """Sets the number of threads, and whether quantised weights are widened; returns the arguments without --threads N
-    and --exact. Raises CycloptsError.
+    """Sets the number of threads, and how models read, for --threads N, --exact, --alone and --window-stride N; returns the
+    other arguments. Raises CycloptsError.
     """
     rest: list[str] = []
     remaining = iter(arguments)
     for argument in remaining:
         if argument == "--":
             return [*rest, argument, *remaining]
-        if argument == "--exact":
-            os.environ["CHAINRULE_EXACT"] = "1"
+        if argument in ("--exact", "--alone"):
+            os.environ[f"CHAINRULE_{argument[2:].upper()}"] = "1"
             continue
         option, is_joined, value = argument.partition("=")
-        if option != "--threads":
+        if option not in ("--threads", "--window-stride"):
             rest.append(argument)
             continue
         value = value if is_joined else next(remaining, "")
         if not value.isdecimal() or int(value) < 1:
-            raise CycloptsError(msg=f"--threads takes a whole number of 1 or more, not {value or 'nothing'}.")
-        os.environ["CHAINRULE_THREADS"] = value
+            raise CycloptsError(msg=f"{option} takes a whole number of 1 or more, not {value or 'nothing'}.")
+        os.environ[f"CHAINRULE_{option[2:].replace('-', '_').upper()}"] = value
     return rest
 
 
