@@ -13,13 +13,13 @@ from random_networks import MODERN, random_model
 import chainrule
 from chainrule.evaluation.surprisal import word_borders, word_entropies
 from chainrule.neural.config import RecurrentConfig, TransformerConfig
-from chainrule.neural.language_model import NeuralModel
 from chainrule.neural.scoring import reads_alone
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from chainrule.neural.config import NetworkConfig
+    from chainrule.neural.language_model import NeuralModel
 
 TRAINING = chainrule.TrainingConfig(steps=1, compile="no")
 LINES = ["ab a ab b", "a abb ba", "b ab a", "ba b a"]

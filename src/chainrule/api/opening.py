@@ -159,9 +159,10 @@ def load(
     what the environment variable CHAINRULE_EXACT says, as the option --exact of every command sets it.
     alone: whether a network reads each text that it scores in a pass of its own, so that its figures are the same to
     the last bit whatever else is scored; without it, small networks read several texts at once, which is two to three
-    times as fast for sentences. window_stride: texts longer than a network's context are scored in windows that begin so many
-    tokens apart; a token sees at least the context less the stride. By default half of the context. By default, both
-    are what the environment variables CHAINRULE_ALONE and CHAINRULE_WINDOW_STRIDE say, as --alone and --window-stride set them.
+    times as fast for sentences. window_stride: texts longer than a network's context are scored in windows that begin
+    so many tokens apart; a token sees at least the context less the stride. By default half of the context. Without
+    alone and window_stride, the environment variables CHAINRULE_ALONE and CHAINRULE_WINDOW_STRIDE count, which --alone
+    and --window-stride set.
     Raises ModelFormatError, SettingError.
 
     good:  chainrule.load("lm/").perplexity("heldout.txt")
