@@ -33,9 +33,9 @@ app = App(
     help="Language models from the n-gram to the Transformer: train, measure, compare and use them.",
     version=__version__,
     help_epilogue="With --threads N, any verb runs on N threads; with --exact, weights that a file has quantised are "
-    "computed with in float32; with --alone, networks score each text in a pass of its own, so that its figures are "
-    "the same to the last bit whatever else is scored; with --window-stride N, they score texts longer than their context "
-    "in windows that begin N tokens apart, by default half of the context; with --debug, an error shows its traceback.",
+    "computed with in float32; with --alone, networks score each text in a pass of its own: the same to the last bit, "
+    "whatever else is scored; with --window-stride N, they score texts longer than their context in windows that begin "
+    "N tokens apart, by default half of the context; with --debug, an error shows its traceback.",
     help_format="plaintext",  # <unk> is not markup
     suppress_keyboard_interrupt=False,
     group_commands=Group("Options", sort_key=len(GROUPS)),

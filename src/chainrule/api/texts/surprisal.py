@@ -221,7 +221,7 @@ class Surprisals:
         surprisal_bits    -log2 P, the spelling of unknown tokens included; of a word, with its end
         uncorrected_bits  of a word: the sum of its tokens' surprisals, which pays for the end of the word before it
         entropy_bits      if asked for: of the next token, before the word's first one. Where tokens are words, this is
-                          the entropy of the next word; where they are pieces, it is at most that
+                          the entropy of the next word; else see word_entropy_bits
         word_entropy_bits if asked for: of the next word, from drawn words; where tokens are words, exact
         word_entropy_error_bits    its standard error
         rank              if asked for: of the word's first token, how many tokens were likelier, plus one

@@ -93,8 +93,10 @@ def score(
     Columns for tokens and other units: log P, as above; log P with the
     spelling of unknown tokens, as in bits per byte; start and end position in
     the normalised text (the end is one after the last character); the unit;
-    <unk> if it contains an unknown token. Subword pieces are added up, and
-    white space belongs to the next word. JSON keeps the fields of records.
+    <unk> if it contains an unknown token. Pieces of a word are added up, and
+    log P(the word ends here) is a part of the word, not of the next one;
+    --no-word-ends leaves it there. The sum over a text is the same. White
+    space belongs to the next word. JSON keeps the fields of records.
 
     --output writes a table with a header, for pandas and R: the fields of
     records; sentence and position, from 1; the word and its length;
