@@ -147,10 +147,7 @@ def read_contexts(
     texts: the tokens of each, without </s>. borders: the tokens that say that a word has ended, if that is asked for.
     entropy: whether entropies and ranks are asked for.
     """
-    contexts = [
-        Contexts(*np.zeros((2, len(ids) + 1)), np.zeros(len(ids) + 2), np.zeros(len(ids) + 1), _no_ranks(ids))
-        for ids in texts
-    ]
+    contexts = [_no_contexts(len(ids)) for ids in texts]
     for numbers, position, rows in _distributions(model, texts):
         for number, place, row in zip(numbers, position, rows, strict=True):
             contexts[number].log_probs[place] = row[_token_at(texts[number], place)]
@@ -175,8 +172,11 @@ def read_contexts(
     return contexts
 
 
-def _no_ranks(ids: Int32[ndarray, " T"]) -> Int64[ndarray, " T+1"]:
-    return np.zeros(len(ids) + 1, np.int64)
+def _no_contexts(tokens: int) -> Contexts:
+    zeros = np.zeros
+    return Contexts(
+        zeros(tokens + 1), zeros(tokens + 1), zeros(tokens + 2), zeros(tokens + 1), zeros(tokens + 1, np.int64)
+    )
 
 
 def _token_at(ids: Int32[ndarray, " T"], place: int) -> int:

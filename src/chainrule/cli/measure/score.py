@@ -110,7 +110,7 @@ def score(
 
     by = _units(tokens=tokens, words=words, characters=characters, bytes=bytes)
     settings = given_settings(table)
-    ends = {name: settings[name] for name in ("word_ends", "convention") if name in settings}
+    ends: dict[str, Any] = {name: settings[name] for name in ("word_ends", "convention") if name in settings}
     if output is None and settings != (ends if by == "words" else {}):
         wrong = next(name for name in settings if name not in ends or by != "words")
         also_lines = ", or --words" if wrong in ends else ""
