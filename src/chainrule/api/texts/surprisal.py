@@ -100,9 +100,13 @@ class Document:
 def word_documents(model: Model, block: Block, *, word_ends: bool, convention: Convention) -> Iterator[Document]:
     """Scores every word of a block; with word_ends, each with its own end."""
     contexts = read_block(model, block, word_ends=word_ends, convention=convention)
-    figures = word_figures(model, block, contexts, word_ends=word_ends)
+    if contexts is None:  # tokens are words, or their ends are not asked for
+        yield from (replace(document, word_ends=word_ends) for document in documents(model, block, "words"))
+        return
+    figures = word_figures(model, block, contexts)
     for document, own in zip(documents(model, block, "words", contexts), figures, strict=True):
-        yield replace(document, word_ends=False) if own.corrections is None else document.with_ends(own.corrections)
+        assert own.corrections is not None
+        yield document.with_ends(own.corrections)
 
 
 def documents(model: Model, block: Block, by: By, contexts: Sequence[Contexts] | None = None) -> Iterator[Document]:
