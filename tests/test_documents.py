@@ -234,7 +234,13 @@ def test_every_option_that_is_mentioned_exists(page: str) -> None:
     ours = re.sub(r"```dockerfile\n.*?```", "", GUIDE[page], flags=re.DOTALL)
     ours = re.sub(r"`(lmplz|build_binary|query)[^`]*`", "", ours)  # KenLM's own options
     mentioned = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", ours))
-    known = set(re.findall(r"-l '?([a-z-]+)", fish_completion())) | {"debug", "exact", "threads"}
+    known = set(re.findall(r"-l '?([a-z-]+)", fish_completion())) | {
+        "alone",
+        "debug",
+        "exact",
+        "threads",
+        "window-stride",
+    }
     known |= {"nproc-per-node", "include", "tasks"}  # torchrun's, and lm-eval's with their underscores cut off
     known |= {"isymbols", "osymbols"}  # of fstcompile
     assert {"order", "seed", "markers"} <= known

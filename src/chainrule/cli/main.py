@@ -142,25 +142,25 @@ def _advice(arguments: list[str]) -> str:
 
 
 def _with_settings_made(arguments: list[str]) -> list[str]:
-    """Sets the number of threads, and whether quantised weights are widened; returns the arguments without --threads N
-    and --exact. Raises CycloptsError.
+    """Sets the number of threads, and how models read: takes --threads N, --exact, --alone and --window-stride N from
+    the arguments. Raises CycloptsError.
     """
     rest: list[str] = []
     remaining = iter(arguments)
     for argument in remaining:
         if argument == "--":
             return [*rest, argument, *remaining]
-        if argument == "--exact":
-            os.environ["CHAINRULE_EXACT"] = "1"
+        if argument in ("--exact", "--alone"):
+            os.environ[f"CHAINRULE_{argument[2:].upper()}"] = "1"
             continue
         option, is_joined, value = argument.partition("=")
-        if option != "--threads":
+        if option not in ("--threads", "--window-stride"):
             rest.append(argument)
             continue
         value = value if is_joined else next(remaining, "")
         if not value.isdecimal() or int(value) < 1:
-            raise CycloptsError(msg=f"--threads takes a whole number of 1 or more, not {value or 'nothing'}.")
-        os.environ["CHAINRULE_THREADS"] = value
+            raise CycloptsError(msg=f"{option} takes a whole number of 1 or more, not {value or 'nothing'}.")
+        os.environ[f"CHAINRULE_{option[2:].replace('-', '_').upper()}"] = value
     return rest
 
 
