@@ -66,7 +66,7 @@ def test_the_figures_are_those_of_the_design_matrix(chainrule, study: Path, tmp_
     assert record["counts"] == {
         "times": 720,
         "joined by zone and item": 720,
-        "left out (fewer than 1 words before)": STORIES,
+        "left out (no word before)": STORIES,
         "used": 714,
     }
     times = np.array([float(row["RT"]) for row in rows])

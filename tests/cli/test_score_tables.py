@@ -76,16 +76,19 @@ def test_bits_nats_and_the_end_are_those_that_score_prints(
     chainrule, pieces: Path, items: Path, tmp_path: Path
 ) -> None:
     say = ("score", pieces, items, "--field", "sentence", "--words")
-    printed = chainrule(*say).out.split("\n\n")[:-1]
+    printed, plain = (chainrule(*say, *more).out.split("\n\n")[:-1] for more in ([], ["--no-word-ends"]))
     assert chainrule(*say, "-o", tmp_path / "bits.csv", "--ends").status == 0
     assert chainrule(*say, "-o", tmp_path / "nats.csv", "--ends", "--nats").status == 0
     bits, nats = ([*csv.DictReader(io.StringIO((tmp_path / f"{unit}.csv").read_text()))] for unit in ("bits", "nats"))
     lines = [line.split("\t") for group in printed for line in group.splitlines()]
     for one, other, line in zip(bits, nats, lines, strict=True):
-        assert float(other["uncorrected_nats"]) == pytest.approx(-float(line[1]), abs=1e-6)
-        assert float(one["uncorrected_bits"]) == pytest.approx(-float(line[1]) / math.log(2), abs=1e-5)
+        assert float(other["surprisal_nats"]) == pytest.approx(-float(line[1]), abs=1e-6)
         assert float(one["surprisal_bits"]) == pytest.approx(float(other["surprisal_nats"]) / math.log(2))
         assert other["word"] == line[4].replace("\\n", "\n")
+    raw = [line.split("\t") for group in plain for line in group.splitlines()]
+    assert [-float(line[1]) for line in raw] == pytest.approx(
+        [float(row["uncorrected_nats"]) for row in nats], abs=1e-6
+    )
     for _, rows in groupby(bits, key=lambda row: row["sentence"]):
         own = list(rows)
         assert own[-1]["word"] == "</s>"
@@ -219,7 +222,7 @@ def test_a_table_is_a_table_whatever_the_input(chainrule, model: Path, tmp_path:
         (["-o", "t.txt"], 1, "the name of a table ends in .csv, .tsv, .jsonl or .parquet"),
         (["-o", "t.parquet.gz"], 1, "Parquet is compressed already"),
         (["--nats"], 2, "--nats is for tables; give --output."),
-        (["--no-word-ends"], 2, "--word-ends is for tables; give --output."),
+        (["--no-word-ends"], 2, "--word-ends is for tables; give --output, or --words."),
         (["-o", "t.csv", "--json"], 2, "Give either --output or --json"),
         (["--words", "--running"], 2, "--running scores whole texts"),
     ],

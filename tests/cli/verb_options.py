@@ -109,7 +109,7 @@ VERBS = {
     | READING,
     "score": {"MODEL", "TEXT", "--tokens", "--words", "--characters", "--bytes", "--tokenizer", "--markers", "--json"}
     | {"--running", "--output", "--nats", "--ends", "--word-ends", "--overwrite"}
-    | {"--also", "--entropy", "--frequencies", "--previous"}
+    | {"--also", "--entropy", "--frequencies", "--previous", "--word-entropy", "--convention"}
     | READING,
     "adapt": {"MODEL", "TEXTS", "--output", "--valid", "--resume", "--markers", "--overwrite", "--json"}
     | {"--lora", "--lora-alpha", "--lora-layers", "--preferred", "--beta"}

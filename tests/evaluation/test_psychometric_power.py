@@ -54,6 +54,39 @@ def test_the_figures_are_those_certified_by_nist() -> None:
     assert fit.log_likelihood == pytest.approx(-8 * (math.log(2 * math.pi * squares / 16) + 1), rel=1e-9)
 
 
+# R's data set trees: girth, height and volume of 31 cherry trees.
+GIRTH = [8.3, 8.6, 8.8, 10.5, 10.7, 10.8, 11, 11, 11.1, 11.2, 11.3, 11.4, 11.4, 11.7, 12, 12.9, 12.9, 13.3, 13.7, 13.8]
+GIRTH += [14, 14.2, 14.5, 16, 16.3, 17.3, 17.5, 17.9, 18, 18, 20.6]
+HEIGHT = [70, 65, 63, 72, 81, 83, 66, 75, 80, 75, 79, 76, 76, 69, 75, 74, 85, 86, 71, 64]
+HEIGHT += [78, 80, 74, 72, 77, 81, 82, 80, 80, 80, 87]
+VOLUME = [10.3, 10.3, 10.2, 16.4, 18.8, 19.7, 15.6, 18.2, 22.6, 19.9, 24.2, 21, 21.4, 21.3, 19.1, 22.2, 33.8, 27.4]
+VOLUME += [25.7, 24.9, 34.5, 31.7, 36.3, 38.3, 42.6, 55.4, 55.7, 58.3, 51.5, 51, 77]
+
+
+def test_the_figures_are_those_that_r_prints() -> None:
+    """R 4.2.2: m <- lm(Volume ~ Girth * Height, trees), and lm(Volume ~ Girth, trees): coef, summary, logLik.
+
+    Held out, with fold <- (seq_len(31) - 1) %% 5 and m fitted to the other folds, the mean of
+    dnorm(Volume, predict(m, own), sqrt(mean(residuals(m)^2)), log = TRUE).
+    """
+    girth, height, volume = (np.array(column, np.float64) for column in (GIRTH, HEIGHT, VOLUME))
+    base = np.column_stack([np.ones(31), girth])
+    full = np.column_stack([base, height, girth * height])
+    fit = least_squares(full, volume)
+    coefficients = [69.396315559307382, -5.855847929653999, -1.297083371665011, 0.134654394364201]
+    errors = [23.8357545492343839, 1.9213358882993918, 0.3098428794398828, 0.0243773132465219]
+    assert fit.coefficients.tolist() == pytest.approx(coefficients, rel=1e-9)
+    assert fit.standard_errors.tolist() == pytest.approx(errors, rel=1e-9)
+    assert [fit.r_squared, fit.sigma, fit.log_likelihood] == pytest.approx(
+        [0.975564209306702, 2.708550034498349, -72.734581204517738], rel=1e-9
+    )
+    plain = least_squares(base, volume)
+    assert [plain.r_squared, plain.log_likelihood] == pytest.approx([0.93531987245517, -87.82236052418924], rel=1e-9)
+    folds = np.arange(31) % 5
+    held_out = [held_out_log_probs(design, volume, folds).mean() for design in (base, full)]
+    assert held_out == pytest.approx([-3.05499998503745, -2.56090501853091], rel=1e-9)
+
+
 def test_one_predictor_has_a_closed_form() -> None:
     x, y = np.array([1.0, 2.0, 4.0, 7.0]), np.array([3.0, 2.0, 6.0, 9.0])
     fit = least_squares(np.column_stack([np.ones(4), x]), y)

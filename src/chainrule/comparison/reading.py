@@ -412,7 +412,7 @@ def _complete(
             counts[f"left out ({reason})"] = number
         kept &= ~bad
 
-    drop(position <= k, f"fewer than {k} words before")
+    drop(position <= k, "no word before" if k == 1 else f"fewer than {k} words before")
     everything = {"no frequency": [figures["log_frequency"]], "no surprisal": list(surprisals.values())}
     for reason, columns in everything.items():
         bad = np.asarray(~np.isfinite(np.array(columns)).all(axis=0))

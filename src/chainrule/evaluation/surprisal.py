@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from chainrule.protocol import END
+from chainrule.protocol import END, UNKNOWN
 from chainrule.text.units import begins_word, words_of
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from chainrule.text.tokenization.tokenizer import Tokenizer
 
 By = Literal["tokens", "words", "characters", "bytes"]
+Convention = Literal["chainrule", "minicons"]
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,19 @@ def _spread(
     return Units(begins, stops, sum_by_unit(scored.closed), sum_by_unit(scored.total), unknown, documents)
 
 
+def word_borders(tokenizer: Tokenizer, convention: Convention = "chainrule") -> Bool[ndarray, " V"] | None:
+    """The tokens that say that the word before them has ended; None where tokens are words, so that all of them do.
+
+    convention: chainrule's are those that begin with white space, and </s>. minicons' `bow_correction` takes those that
+    begin with a space alone, and not the end of the text (minicons 0.3.39).
+    """
+    borders = begins_word(tokenizer)
+    borders[END] = True
+    if borders.all():
+        return None
+    return borders if convention == "chainrule" else begins_word(tokenizer, spaces_only=True)
+
+
 def log_word_ends(
     model: LanguageModel[Any], tokenizer: Tokenizer, texts: Sequence[Int32[ndarray, " T"]]
 ) -> list[Float64[ndarray, " T+2"]]:
@@ -105,9 +119,8 @@ def log_word_ends(
 
     texts: the tokens of each, without </s>. Both ends of a text are certain: 0. So are all where tokens are words.
     """
-    borders = begins_word(tokenizer)
-    borders[END] = True
-    if borders.all():
+    borders = word_borders(tokenizer)
+    if borders is None:
         return [np.zeros(len(ids) + 2) for ids in texts]
     return [own.log_word_ends for own in read_contexts(model, texts, borders=borders)]
 
@@ -115,6 +128,8 @@ def log_word_ends(
 class Contexts(NamedTuple):
     """What a model expected before each token of a text, and before </s>."""
 
+    log_probs: Float64[ndarray, " T+1"]  # of the tokens, and of </s>, in nats
+    unknown: Float64[ndarray, " T+1"]  # of <unk>
     log_word_ends: Float64[ndarray, " T+2"]  # as `log_word_ends` gives them; zeros unless asked for
     entropies: Float64[ndarray, " T+1"]  # of the next token, in nats; zeros unless asked for
     ranks: Int64[ndarray, " T+1"]  # of the token that came: how many were likelier, plus one
@@ -132,10 +147,13 @@ def read_contexts(
     texts: the tokens of each, without </s>. borders: the tokens that say that a word has ended, if that is asked for.
     entropy: whether entropies and ranks are asked for.
     """
-    contexts = [
-        Contexts(np.zeros(len(ids) + 2), np.zeros(len(ids) + 1), np.zeros(len(ids) + 1, np.int64)) for ids in texts
-    ]
+    contexts = [_no_contexts(len(ids)) for ids in texts]
     for numbers, position, rows in _distributions(model, texts):
+        for number, place, row in zip(numbers, position, rows, strict=True):
+            contexts[number].log_probs[place] = row[_token_at(texts[number], place)]
+            contexts[number].unknown[place] = row[UNKNOWN]
+        if borders is None and not entropy:
+            continue
         probs = np.exp(rows)
         if borders is not None:
             with np.errstate(divide="ignore"):
@@ -147,12 +165,88 @@ def read_contexts(
             for number, place, row, own in zip(
                 numbers, position, rows, (-terms.sum(axis=1, dtype=np.float64)).tolist(), strict=True
             ):
-                token = END if place == len(texts[number]) else int(texts[number][place])
                 contexts[number].entropies[place] = max(own, 0.0)
-                contexts[number].ranks[place] = 1 + np.count_nonzero(row > row[token])
+                contexts[number].ranks[place] = 1 + np.count_nonzero(row > row[_token_at(texts[number], place)])
     for own in contexts:
         own.log_word_ends[0] = 0  # the text begins, and so does a word
     return contexts
+
+
+def _no_contexts(tokens: int) -> Contexts:
+    zeros = np.zeros
+    return Contexts(
+        zeros(tokens + 1), zeros(tokens + 1), zeros(tokens + 2), zeros(tokens + 1), zeros(tokens + 1, np.int64)
+    )
+
+
+def _token_at(ids: Int32[ndarray, " T"], place: int) -> int:
+    return END if place == len(ids) else int(ids[place])
+
+
+class Entropy(NamedTuple):
+    """The entropy of the next word before each word of a text, its end included, in nats; and its standard error."""
+
+    values: Float64[ndarray, " words"]
+    errors: Float64[ndarray, " words"]
+
+
+_LONGEST_WORD = 24  # tokens of a drawn word, after which it counts as ended
+
+
+def word_entropies(
+    model: LanguageModel[Any],
+    ids: Int32[ndarray, " T"],
+    starts: Sequence[int],
+    borders: Bool[ndarray, " V"],
+    samples: int,
+) -> Entropy:
+    """Estimates the entropy of the next word, of which tokens are pieces, before the words of a text.
+
+    By the chain rule, a word's entropy is that of its first token, among those that may begin one, and the mean over
+    words of the entropies of what follows: whether the word ends here, or which token continues it. So each of the
+    drawn words adds up whole entropies, not surprisals, which makes its mean far more precise; it is unbiased but for
+    words of more than `_LONGEST_WORD` tokens. Draws depend on the text's position alone, not on other texts.
+
+    starts: the position of each word's first token; borders: as `word_borders` gives them.
+    """
+    values, errors = np.zeros(len(starts)), np.zeros(len(starts))
+    state = model.start([np.empty(0, np.int32)])
+    place = 0
+    for word, start in enumerate(starts):
+        for token in ids[place:start]:
+            state = model.advance(state, np.array([token], np.int32))
+        place = start
+        generator = np.random.default_rng([word, samples])
+        probs = np.exp(model.next_log_probs(state).astype(np.float64))[0]
+        if start:  # the word before has ended
+            probs = np.where(borders, probs, 0)
+        first = _entropy_of(probs / probs.sum())
+        sums = np.full(samples, first)
+        rows = np.arange(samples)
+        tokens = generator.choice(len(probs), samples, p=probs / probs.sum())
+        own = model.select(state, np.zeros(samples, np.int32))
+        for _ in range(_LONGEST_WORD):
+            goes_on = tokens != END
+            rows, tokens = rows[goes_on], tokens[goes_on]
+            if not rows.size:
+                break
+            own = model.select(own, np.flatnonzero(goes_on).astype(np.int32))
+            own = model.advance(own, tokens.astype(np.int32))
+            probs = np.exp(model.next_log_probs(own).astype(np.float64))
+            ends = probs[:, borders].sum(axis=1, keepdims=True)
+            decisions = np.concatenate([ends, np.where(borders, 0, probs)], 1)
+            decisions /= decisions.sum(axis=1, keepdims=True)
+            sums[rows] += [_entropy_of(row) for row in decisions]
+            drawn = (decisions.cumsum(axis=1) < generator.random((len(rows), 1))).sum(axis=1)
+            tokens = np.where(drawn == 0, END, np.minimum(drawn, len(borders)) - 1)
+        values[word] = sums.mean()
+        errors[word] = sums.std(ddof=1) / np.sqrt(samples) if samples > 1 else np.nan
+    return Entropy(values, errors)
+
+
+def _entropy_of(probs: Float64[ndarray, " n"]) -> float:
+    above = probs[probs > 0]
+    return max(0.0, float(-(above * np.log(above)).sum()))
 
 
 _ROWS = 64  # distributions computed at a time

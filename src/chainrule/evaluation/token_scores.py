@@ -68,12 +68,19 @@ class TokenLogProbs:
 
 
 def score_tokens(
-    model: Measurable, speller: Speller, encoded: Encoded, given: Sequence[int] | None = None, *, end: bool = True
+    model: Measurable,
+    speller: Speller,
+    encoded: Encoded,
+    given: Sequence[int] | None = None,
+    *,
+    end: bool = True,
+    alone: bool = False,
 ) -> TokenLogProbs:
     """The log-probabilities of the tokens of encoded documents, each scored by itself.
 
     given: for each document, how many of its first tokens are context only, and not scored; by default none. end:
-    whether </s> is predicted and scored after each document.
+    whether </s> is predicted and scored after each document. alone: whether networks, whose last bits depend on what
+    else they read in a pass, get each document in a call of its own.
     """
     sequences = documents_of(encoded.ids)
     firsts = [0] * len(sequences) if given is None else given
@@ -85,9 +92,14 @@ def score_tokens(
     for start, first in zip(starts.tolist(), firsts, strict=False):
         is_scored[start : start + first] = False
     closed, log_share = np.zeros(is_scored.size), np.full(is_scored.size, -np.inf)
-    closed[is_scored] = _join(model.score(rest, prefixes=prefixes, end=end))
+    calls = [(rest, prefixes)]
+    if alone and hasattr(model, "score_stream_with_unknown"):  # which networks have, and mixtures with them
+        calls = [([own], [prefix]) for own, prefix in zip(rest, prefixes, strict=True)]
+    closed[is_scored] = _join([row for own, first in calls for row in model.score(own, prefixes=first, end=end)])
     if speller.unseen_types != 1:  # with one unseen type, the share of <unk> is not needed
-        log_share[is_scored] = _join(model.unknown_log_probs(rest, prefixes=prefixes, end=end))
+        log_share[is_scored] = _join(
+            [row for own, first in calls for row in model.unknown_log_probs(own, prefixes=first, end=end)]
+        )
     scored = score_stream_tokens(encoded, speller, closed, log_share)
     unseen, spelling = (np.where(is_scored, column, 0.0) for column in (scored.unseen, scored.spelling))
     return TokenLogProbs(closed, unseen, spelling, scored.unknown)

@@ -20,7 +20,7 @@ from chainrule.api.models.language_models import CausalModel, CausalNetwork, Mas
 from chainrule.api.models.model import Model, check_kind
 from chainrule.api.seq2seq.caption_model import CaptionModel
 from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel
-from chainrule.api.texts.surprisal import documents, word_figures
+from chainrule.api.texts.surprisal import documents, read_block, word_figures
 from chainrule.applications.detection import rank_texts
 from chainrule.base.arguments import check_least
 from chainrule.base.distributions import top_of
@@ -112,7 +112,8 @@ def surprisals(model: Model, text: str, by: By = "tokens") -> Json:
     block = Block(
         byte_array(read.encode("utf-8", "replace") + bytes([NEVER_IN_UTF8])), "the text", 1, NEVER_IN_UTF8, ""
     )
-    [document] = documents(continues, block, by)
+    contexts = read_block(continues, block) if by == "words" and len(read) <= _RANKED else None
+    [document] = documents(continues, block, by, contexts)
     record, name = document.as_json(by), by.removesuffix("s")
     units = [{"text": unit.pop(name), **unit} for unit in record.pop(f"{name}_scores")]
     written = record["normalised"].encode("utf-8", "replace")
@@ -124,7 +125,7 @@ def surprisals(model: Model, text: str, by: By = "tokens") -> Json:
         for unit, rank, likelier in zip(units, ranked.ranks.tolist(), ranked.likelier, strict=False):
             unit |= {"rank": rank, "likelier": likelier}
     if by == "words" and len(read) <= _RANKED:
-        [figures] = word_figures(continues, block)
+        [figures] = word_figures(continues, block, contexts)
         assert figures.corrections is not None
         for unit, correction in zip(units, figures.corrections.tolist(), strict=True):
             log_prob = unit["text_log_prob"]

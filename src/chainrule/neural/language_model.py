@@ -147,7 +147,7 @@ class NeuralModel(NetworkVectors):
         encoder = self.network.encoder
         parts = [f"context:{self.network.memory}"]
         if encoder.context is not None:
-            parts += [f"window:{encoder.context}", f"stride:{stride(encoder.context)}"]
+            parts += [f"window:{encoder.context}", f"stride:{stride(encoder.context, self.network.stride)}"]
         elif self.network.reach is not None:
             parts.append(f"reach:{self.network.reach}")
         elif self.network.memory == "stream":
@@ -156,6 +156,8 @@ class NeuralModel(NetworkVectors):
             parts.append(f"weights:{'+'.join(forms)}")
         if rounds_activations(self.network):
             parts.append("activations:int8")
+        if self.network.alone:
+            parts.append("alone")
         return "|".join(parts)
 
     def score(

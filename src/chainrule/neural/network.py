@@ -78,7 +78,14 @@ class Encoder(Protocol):
 
 
 class Network(nn.Module):
-    """Embedding, encoder, output; between the last two, perhaps an n-gram memory."""
+    """Embedding, encoder, output; between the last two, perhaps an n-gram memory.
+
+    alone: whether texts are scored each in a pass of its own; None where that costs nothing. stride: the distance
+    between the windows in which texts longer than the context are scored, in tokens; None for half of the context.
+    """
+
+    alone: bool | None = None
+    stride: int | None = None
 
     def __init__(
         self,

@@ -6,6 +6,9 @@ the end of a document. If a state fills after `context` inputs, pieces are the w
 at multiples of the stride. If a state never fills, but a prediction depends on the last `reach` inputs only, a piece
 begins that much earlier than its first score. Otherwise a piece is the whole row, unless `warm_up` inputs are taken to
 be enough.
+
+What a token costs may differ in its last bits with what is read in the same pass. A network that reads alone has a pass
+for each piece, so that a text's figures depend on nothing but the text.
 """
 
 from __future__ import annotations
@@ -39,6 +42,7 @@ _SCORED = 4096  # the fewest scores of such a piece
 _ROWS = 64  # the most such pieces
 TOGETHER = 1 << 14  # tokens in a batch
 TOGETHER_ON_PROCESSORS = 1 << 11  # likewise: the vectors between layers stay in the cache
+ALONE_FROM = 1 << 25  # weights of an encoder, from which on a batch on a processor saves nothing over single texts
 T = TypeVar("T")
 
 
@@ -51,9 +55,24 @@ class Piece(NamedTuple):
     end: int
 
 
-def stride(context: int) -> int:
-    """The distance between the windows of a state that fills, in tokens."""
-    return context - context // 2
+def stride(context: int, wanted: int | None = None) -> int:
+    """The distance between the windows of a state that fills, in tokens. wanted: for scoring, by the user."""
+    return context - context // 2 if wanted is None else wanted
+
+
+def reads_alone(network: Network) -> bool:
+    """Whether each piece has a pass of its own: if asked for, and where that costs nothing."""
+    if network.alone is not None:
+        return network.alone
+    encoder = sum(weight.numel() for _, weight in network.encoder.named_parameters())
+    return network.device.type == "cpu" and encoder >= ALONE_FROM
+
+
+def _together(network: Network) -> int:
+    """The most tokens of several pieces in a batch."""
+    if reads_alone(network):
+        return 0
+    return TOGETHER_ON_PROCESSORS if network.device.type == "cpu" else TOGETHER
 
 
 def window_start(inputs: int, context: int) -> int:
@@ -81,7 +100,7 @@ def _row_pieces(row: int, length: int, network: Network, warm_up: int | None) ->
         yield from (Piece(row, begin, begin + size // 4 * (begin > 0), begin + size) for begin in begins)
         return
     if encoder.context is not None:
-        context, step = encoder.context, stride(encoder.context)
+        context, step = encoder.context, stride(encoder.context, network.stride)
         yield Piece(row, 0, 0, min(context, length))
         for begin in range(step, length - context + step, step):
             yield Piece(row, begin, begin + context - step, min(begin + context, length))
@@ -191,7 +210,7 @@ def stream_rows(network: Network, rows: Sequence[Tokens], size: int) -> Iterator
 def _hidden_in_order(network: Network, rows: Sequence[Tokens]) -> Iterator[Float[Tensor, "part D"]]:
     """The hidden states at the positions of texts, in order."""
     inputs = [np.concatenate([[END], row[:-1]]) for row in rows]
-    together = TOGETHER_ON_PROCESSORS if network.device.type == "cpu" else TOGETHER
+    together = _together(network)
     pieces, batch = pieces_of([len(row) for row in rows], network), list[Piece]()
 
     def read() -> Iterator[Float[Tensor, "part D"]]:
@@ -278,8 +297,7 @@ def _batches(
 ) -> Iterator[tuple[list[Piece], Int64[Tensor, "B T"]]]:
     """Batches of pieces of rows, with their inputs."""
     inputs = [np.concatenate([[END], row[:-1]]) for row in rows]
-    together = TOGETHER_ON_PROCESSORS if network.device.type == "cpu" else TOGETHER
-    for batch in batches_of(pieces_of([len(row) for row in rows], network, warm_up=warm_up), together):
+    for batch in batches_of(pieces_of([len(row) for row in rows], network, warm_up=warm_up), _together(network)):
         follow_load()
         yield batch, _tensor(network, pad([inputs[row][begin:end] for row, begin, _, end in batch], END))
         pause()

@@ -57,16 +57,22 @@ def words_of(ids: Int32[ndarray, " T"], aligned: Alignment) -> Words:
     return Words(starts, stops, of_tokens, np.concatenate([[0], np.searchsorted(starts, ends) + 1]))
 
 
-def begins_word(tokenizer: Tokenizer) -> Bool[ndarray, " V"]:
+def begins_word(tokenizer: Tokenizer, *, spaces_only: bool = False) -> Bool[ndarray, " V"]:
     """Whether each token of the vocabulary begins a word: after another token, it starts with white space.
 
-    The tokens of word and whitespace tokenizers are whole words, so all of them do.
+    The tokens of word and whitespace tokenizers are whole words, so all of them do. spaces_only: tokens of pieces that
+    start with other white space, such as line feeds, do not, nor do markers.
     """
     tokens = tokenizer.vocabulary.tokens()
     if tokenizer.name in ("word", "whitespace"):
         return np.ones(len(tokens), np.bool_)
     aligned = tokenizer.splitter.align(byte_array(b"".join(b"a " + token + b"\n" for token in tokens)))
-    begins = is_white(aligned.text)[aligned.stops[::3]]  # the byte after each "a"
+    first = aligned.text[aligned.stops[::3]]  # the byte after each "a"
+    if spaces_only:
+        begins = first == 32
+        begins[[BEGIN, END]] = False
+        return np.asarray(begins)
+    begins = is_white(first)
     begins[[BEGIN, END]] = True
     return np.asarray(begins)
 

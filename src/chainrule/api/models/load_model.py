@@ -17,7 +17,7 @@ from chainrule.api.models.language_models import CausalModel, CausalNetwork, Mas
 from chainrule.api.tokenizers import saved_tokenizer, tokenizer_from
 from chainrule.base.memory import collection_paused
 from chainrule.base.progress import Progress, silent
-from chainrule.errors import ModelFormatError, SettingError, opening_folder
+from chainrule.errors import ModelFormatError, SettingError, opening_folder, prefix_errors
 from chainrule.families.table import FAMILIES
 from chainrule.ngram.arpa.lines import ARPA_SUFFIXES
 from chainrule.open_models import pictures
@@ -82,6 +82,8 @@ def load(
     copy: bool = False,
     allow_pickle: bool = False,
     exact: bool | None = None,
+    alone: bool | None = None,
+    window_stride: int | None = None,
     progress: Progress = silent,
 ) -> Model:
     """Opens a model folder, or reads an ARPA file or a binary of KenLM's.
@@ -120,7 +122,40 @@ def load(
         )
     if markers is not None:
         model.set_markers(markers)
+    with prefix_errors(os.fspath(path)):
+        _set_reading(model.engine, _is_alone(alone), _stride(window_stride))
     return model
+
+
+def _set_reading(engine: Any, alone: bool | None, stride: int | None) -> None:
+    """Says to the networks of a model how they read the texts that they score. Raises SettingError."""
+    for part in getattr(engine, "models", ()):
+        _set_reading(part, alone, stride)
+    network = getattr(engine, "network", None)
+    if network is None or not hasattr(network, "encoder"):
+        return
+    network.alone = alone
+    context = network.encoder.context
+    if stride is None or context is None or network.encoder.is_bidirectional:
+        return
+    if not 1 <= stride <= context:
+        raise SettingError(f"window_stride is {stride}; expected 1 to {context}, the tokens that the network sees")
+    network.stride = stride
+
+
+def _is_alone(alone: bool | None) -> bool | None:
+    """Whether each text has a pass of its own: as given, else as the environment variable CHAINRULE_ALONE says."""
+    return (os.environ.get("CHAINRULE_ALONE", "") not in ("", "0") or None) if alone is None else alone
+
+
+def _stride(wanted: int | None) -> int | None:
+    """As given, else as the environment variable CHAINRULE_WINDOW_STRIDE says. Raises SettingError."""
+    said = os.environ.get("CHAINRULE_WINDOW_STRIDE", "")
+    if wanted is not None or not said:
+        return wanted
+    if not said.isdecimal():
+        raise SettingError(f"CHAINRULE_WINDOW_STRIDE is {said!r}; expected a whole number of tokens")
+    return int(said)
 
 
 def open_checkpoint(path: Path, *, allow_pickle: bool) -> Checkpoint:

@@ -258,7 +258,9 @@ class SurprisalOptions(Options):
     `evaluation.surprisal`; where tokens are pieces of words, this needs the whole distribution at each token.
     entropy: for words and tokens; of words, that before their first token, and this token's rank. frequencies: a file
     of counts, a dictionary of these, or a unigram model or its folder. previous: how many words before each have
-    columns in its row, too; words before the first are empty.
+    columns in its row, too; words before the first are empty. word_entropy: the number of words drawn before each to
+    estimate the entropy of the next word, see `evaluation.surprisal.word_entropies`. convention: which tokens say that
+    the word before them has ended, see `evaluation.surprisal.word_borders`.
     """
 
     by: Literal["words", "tokens", "characters", "bytes", "texts"] = option("words", "what has a row", flag=None)
@@ -276,6 +278,16 @@ class SurprisalOptions(Options):
         reads=Path,
     )
     previous: int = option(0, "also the values of this many words before each, as columns", least=0, most=20)
+    word_entropy: int = option(
+        0,
+        "also the entropy of the next word: from so many drawn words where tokens are pieces, with its standard error",
+        least=0,
+        most=1 << 12,
+    )
+    convention: Literal["chainrule", "minicons"] = option(
+        "chainrule",
+        "which tokens end a word: those with white space first and </s>, or as minicons' bow_correction has it",
+    )
     progress: ProgressOption = option(None, "whether progress is shown, or a callback", flag=None)
 
 

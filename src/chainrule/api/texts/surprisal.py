@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from chainrule.api.models.model import Model
     from chainrule.base.progress import Progress
-    from chainrule.evaluation.surprisal import By, Contexts
+    from chainrule.evaluation.surprisal import By, Contexts, Convention, Entropy
     from chainrule.text.corpus.block import Block
     from chainrule.text.corpus.corpus import Paths, Source
 
@@ -71,6 +71,15 @@ class Document:
     units: list[Unit]
     tokens: int
     oov: int
+    word_ends: bool | None = None  # of words: whether each has its own end, in place of that of the word before it
+
+    def with_ends(self, corrections: Float64[ndarray, " words"]) -> Document:
+        """The document with corrections added to its words, see `WordFigures`."""
+        units = [
+            replace(unit, log_prob=unit.log_prob + own, text_log_prob=unit.text_log_prob + own)
+            for unit, own in zip(self.units, corrections.tolist(), strict=True)
+        ]
+        return replace(self, units=units, word_ends=True)
 
     def lines(self) -> str:
         return "".join(unit.line() + "\n" for unit in self.units)
@@ -78,25 +87,46 @@ class Document:
     def as_json(self, by: By) -> dict[str, Any]:
         return {
             "text": self.text,
-            "log_prob": finite(sum(unit.log_prob for unit in self.units)),
-            "text_log_prob": finite(sum(unit.text_log_prob for unit in self.units)),
+            "log_prob": finite(math.fsum(unit.log_prob for unit in self.units)),
+            "text_log_prob": finite(math.fsum(unit.text_log_prob for unit in self.units)),
             "tokens": self.tokens,
             "oov": self.oov,
             "normalised": self.normalised,
+            **({} if self.word_ends is None else {"word_ends": self.word_ends}),
             f"{_SINGULAR[by]}_scores": [unit.as_json(by) for unit in self.units],
         }
 
 
-def documents(model: Model, block: Block, by: By) -> Iterator[Document]:
-    """Scores every document of a block by unit; tokens are shown as the tokenizer writes them."""
+def word_documents(model: Model, block: Block, *, word_ends: bool, convention: Convention) -> Iterator[Document]:
+    """Scores every word of a block; with word_ends, each with its own end."""
+    contexts = read_block(model, block, word_ends=word_ends, convention=convention)
+    if contexts is None:  # tokens are words, or their ends are not asked for
+        yield from (replace(document, word_ends=word_ends) for document in documents(model, block, "words"))
+        return
+    figures = word_figures(model, block, contexts)
+    for document, own in zip(documents(model, block, "words", contexts), figures, strict=True):
+        assert own.corrections is not None
+        yield document.with_ends(own.corrections)
+
+
+def documents(model: Model, block: Block, by: By, contexts: Sequence[Contexts] | None = None) -> Iterator[Document]:
+    """Scores every document of a block by unit; tokens are shown as the tokenizer writes them.
+
+    Each text is read by itself, so that its figures are the same to the last bit whatever stands beside it. contexts:
+    what the model expected, if that was read, of which scores of networks are a part.
+    """
     import numpy as np
 
     from chainrule.evaluation.surprisal import units
-    from chainrule.evaluation.token_scores import score_tokens
+    from chainrule.evaluation.token_scores import score_stream_tokens, score_tokens
     from chainrule.protocol import END
 
     encoded = model.tokenizer.encode_block(block)
-    scored = score_tokens(model.language_model, model.speller, encoded)
+    if contexts and hasattr(model.language_model, "score_stream_with_unknown"):  # which networks have
+        both = ([own.log_probs for own in contexts], [own.unknown for own in contexts])
+        scored = score_stream_tokens(encoded, model.speller, *map(np.concatenate, both))
+    else:
+        scored = score_tokens(model.language_model, model.speller, encoded, alone=True)
     aligned = model.tokenizer.align(encoded)
     aligned_units = units(encoded.ids, scored, aligned, by)
     text = aligned.text.tobytes()
@@ -174,7 +204,9 @@ def surprisal(source: Source | Paths, model: Model | Mapping[str, Model], option
         raise SettingError(f"the entropy of the next token is for words and tokens, not for {options.by}")
     if (options.frequencies is not None or options.previous) and options.by != "words":
         raise SettingError(f"frequencies and previous words are for words, not for {options.by}")
-    if options.entropy:
+    if options.word_entropy and options.by != "words":
+        raise SettingError(f"the entropy of the next word is for words, not for {options.by}")
+    if options.entropy or options.word_entropy:
         for name, one in models.items():
             if not getattr(one, "is_distribution", True):
                 raise SettingError(f"the scores of {name or 'the model'} are no probabilities, so there is no entropy")
@@ -193,7 +225,9 @@ class Surprisals:
         surprisal_bits    -log2 P, the spelling of unknown tokens included; of a word, with its end
         uncorrected_bits  of a word: the sum of its tokens' surprisals, which pays for the end of the word before it
         entropy_bits      if asked for: of the next token, before the word's first one. Where tokens are words, this is
-                          the entropy of the next word; where they are pieces, it is at most that
+                          the entropy of the next word; else see word_entropy_bits
+        word_entropy_bits if asked for: of the next word, from drawn words; where tokens are words, exact
+        word_entropy_error_bits    its standard error
         rank              if asked for: of the word's first token, how many tokens were likelier, plus one
         known             whether it has no unknown token
         start, stop       its place in the normalised text, in characters
@@ -277,7 +311,7 @@ class Surprisals:
         return rows
 
 
-_SPILLS = ("length", "log_frequency", "surprisal_", "uncorrected_", "entropy_")
+_SPILLS = ("length", "log_frequency", "surprisal_", "uncorrected_", "entropy_", "word_entropy_")
 
 
 def rows_of_block(
@@ -286,13 +320,26 @@ def rows_of_block(
     """The rows of each text of a block, see `Surprisals`. suffix: of the names of columns that depend on the model."""
     by, unit = options.by, "nats" if options.nats else "bits"
     scale = -1.0 if options.nats else -1 / math.log(2)
-    figures: Iterator[Any] = repeat((None, None, None))
-    if by == "words" and (options.word_ends or options.entropy):
-        figures = iter(word_figures(model, block, word_ends=options.word_ends, entropy=options.entropy))
-    elif by == "tokens" and options.entropy:
-        figures = ((None, context.entropies, context.ranks) for context in _token_contexts(model, block))
-    for document in documents(model, block, "tokens" if by == "texts" else by):
-        corrections, entropies, ranks = next(figures)
+    figures: Iterator[Any] = repeat((None, None, None, None))
+    contexts = None
+    if by in ("words", "tokens"):
+        contexts = read_block(
+            model,
+            block,
+            word_ends=by == "words" and options.word_ends,
+            entropy=options.entropy or options.word_entropy > 0,
+            convention=options.convention,
+        )
+    if by == "words":
+        figures = iter(
+            word_figures(
+                model, block, contexts, word_ends=options.word_ends, entropy=options.entropy, drawn=options.word_entropy
+            )
+        )
+    elif by == "tokens" and options.entropy and contexts is not None:
+        figures = ((None, own.entropies, own.ranks, None) for own in contexts)
+    for document in documents(model, block, "tokens" if by == "texts" else by, contexts):
+        corrections, entropies, ranks, of_words = next(figures)
         if by == "texts":
             total = sum(unit.text_log_prob for unit in document.units)
             yield [
@@ -317,6 +364,9 @@ def rows_of_block(
             if entropies is not None:
                 row[f"entropy_{unit}{suffix}"] = -scale * float(entropies[i])
                 row[f"rank{suffix}"] = int(ranks[i])
+            if of_words is not None:
+                row[f"word_entropy_{unit}{suffix}"] = -scale * float(of_words.values[i])
+                row[f"word_entropy_error_{unit}{suffix}"] = -scale * float(of_words.errors[i])
             rows.append({**row, f"known{suffix}": one.known, "start": one.start, "stop": one.stop})
         yield rows
 
@@ -342,53 +392,71 @@ class WordFigures(NamedTuple):
     """Of the words of a text, </s> last, in nats. None where not asked for.
 
     corrections: to add to the log-probability of each word's tokens, so that it has its own end. entropies: of the next
-    token, before the word's first one. ranks: of the word's first token.
+    token, before the word's first one. ranks: of the word's first token. of_words: entropies of the next word.
     """
 
     corrections: Float64[ndarray, " words"] | None
     entropies: Float64[ndarray, " words"] | None
     ranks: Int64[ndarray, " words"] | None
+    of_words: Entropy | None
 
 
-def word_figures(model: Model, block: Block, *, word_ends: bool = True, entropy: bool = False) -> list[WordFigures]:
-    """Figures of the words of each document of a block, beside the log-probabilities of their tokens."""
+def word_figures(
+    model: Model,
+    block: Block,
+    contexts: Sequence[Contexts] | None,
+    *,
+    word_ends: bool = True,
+    entropy: bool = False,
+    drawn: int = 0,
+) -> list[WordFigures]:
+    """Figures of the words of each document of a block, beside the log-probabilities of their tokens.
+
+    contexts: as `read_block` gives them; None where tokens are words, and have no corrections. drawn: the number of
+    words drawn before each one, to estimate the entropy of the next word where tokens are pieces; 0 for none.
+    """
     import numpy as np
 
-    from chainrule.evaluation.surprisal import log_word_ends
+    from chainrule.evaluation.surprisal import Entropy, word_borders, word_entropies
     from chainrule.text.tokenization.tokenizer import documents_of
     from chainrule.text.units import words_of
 
     encoded = model.tokenizer.encode_block(block)
     words, texts = words_of(encoded.ids, model.tokenizer.align(encoded)), documents_of(encoded.ids)
-    contexts = _token_contexts(model, block, word_ends=word_ends) if entropy else None
-    ends: Sequence[Any] = [None] * len(texts)
-    if contexts is not None:
-        ends = [context.log_word_ends for context in contexts]
-    elif word_ends:
-        ends = log_word_ends(model.language_model, model.tokenizer, texts)
+    borders = word_borders(model.tokenizer) if drawn else None
     figures, start = [], 0
     for i, first in enumerate(words.documents[:-1].tolist()):
         of_tokens = words.of_tokens[start : start + len(texts[i]) + 1] - first
         firsts = np.searchsorted(of_tokens, np.arange(of_tokens[-1] + 2))  # the first token of each word, and the stop
-        corrections = np.diff(ends[i][firsts]) if word_ends else None
         own = None if contexts is None else contexts[i]
-        entropies, ranks = (None, None) if own is None else (own.entropies[firsts[:-1]], own.ranks[firsts[:-1]])
-        figures.append(WordFigures(corrections, entropies, ranks))
+        corrections = entropies = ranks = of_words = None
+        if word_ends:
+            corrections = np.zeros(len(firsts) - 1) if own is None else np.diff(own.log_word_ends[firsts])
+        if own is not None and entropy:
+            entropies, ranks = own.entropies[firsts[:-1]], own.ranks[firsts[:-1]]
+        if borders is not None:
+            of_words = word_entropies(model.language_model, texts[i], firsts[:-1].tolist(), borders, drawn)
+        elif drawn and own is not None:  # tokens are words
+            of_words = Entropy(own.entropies[firsts[:-1]], np.zeros(len(firsts) - 1))
+        figures.append(WordFigures(corrections, entropies, ranks, of_words))
         start += len(texts[i]) + 1
     return figures
 
 
-def _token_contexts(model: Model, block: Block, *, word_ends: bool = False) -> list[Contexts]:
-    """What a model expected before each token of the documents of a block."""
-    from chainrule.evaluation.surprisal import read_contexts
-    from chainrule.protocol import END
+def read_block(
+    model: Model,
+    block: Block,
+    *,
+    word_ends: bool = True,
+    entropy: bool = False,
+    convention: Convention = "chainrule",
+) -> list[Contexts] | None:
+    """What a model expected before each token of the documents of a block; None where nothing of it is needed."""
+    from chainrule.evaluation.surprisal import read_contexts, word_borders
     from chainrule.text.tokenization.tokenizer import documents_of
-    from chainrule.text.units import begins_word
 
-    borders = None
-    if word_ends:
-        borders = begins_word(model.tokenizer)
-        borders[END] = True
-        borders = None if borders.all() else borders
+    borders = word_borders(model.tokenizer, convention) if word_ends else None
+    if borders is None and not entropy:
+        return None
     texts = documents_of(model.tokenizer.encode_block(block).ids)
-    return read_contexts(model.language_model, texts, borders=borders, entropy=True)
+    return read_contexts(model.language_model, texts, borders=borders, entropy=entropy)

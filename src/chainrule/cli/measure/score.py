@@ -93,8 +93,10 @@ def score(
     Columns for tokens and other units: log P, as above; log P with the
     spelling of unknown tokens, as in bits per byte; start and end position in
     the normalised text (the end is one after the last character); the unit;
-    <unk> if it contains an unknown token. Subword pieces are added up, and
-    white space belongs to the next word. JSON keeps the fields of records.
+    <unk> if it contains an unknown token. Pieces of a word are added up, and
+    log P(the word ends here) is a part of the word, not of the next one;
+    --no-word-ends leaves it there. The sum over a text is the same. White
+    space belongs to the next word. JSON keeps the fields of records.
 
     --output writes a table with a header, for pandas and R: the fields of
     records; sentence and position, from 1; the word and its length;
@@ -108,8 +110,11 @@ def score(
 
     by = _units(tokens=tokens, words=words, characters=characters, bytes=bytes)
     settings = given_settings(table)
-    if output is None and settings:
-        raise CycloptsError(msg=f"--{next(iter(settings)).replace('_', '-')} is for tables; give --output.")
+    ends: dict[str, Any] = {name: settings[name] for name in ("word_ends", "convention") if name in settings}
+    if output is None and settings != (ends if by == "words" else {}):
+        wrong = next(name for name in settings if name not in ends or by != "words")
+        also_lines = ", or --words" if wrong in ends else ""
+        raise CycloptsError(msg=f"--{wrong.replace('_', '-')} is for tables; give --output{also_lines}.")
     if running and (by is not None or output is not None):
         raise CycloptsError(msg="--running scores whole texts, on lines; leave it out, or --output and the unit.")
     if output is not None and json:
@@ -129,7 +134,7 @@ def score(
         field = source.reading.field if isinstance(source, Corpus) else ""
         for block in source.blocks_as_they_come(block_progress, "scoring", **keep):
             if by is not None:
-                _print_units(scorer, block, by, block_progress, field, json=json)
+                _print_units(scorer, block, by, block_progress, field, ends, json=json)
             else:
                 _print_sentences(scorer, block, block_progress, field, running=running, json=json)
             sys.stdout.flush()
@@ -176,13 +181,26 @@ def _write_table(
         surprisal(source, models, by=by or "texts", progress=progress, **settings).save(output, overwrite=overwrite)
 
 
-def _print_units(model: Model, block: Block, by: By, block_progress: BlockProgress, field: str, *, json: bool) -> None:
-    """field: that of records which has the text."""
-    from chainrule.api.texts.surprisal import documents
+def _print_units(
+    model: Model,
+    block: Block,
+    by: By,
+    block_progress: BlockProgress,
+    field: str,
+    ends: Mapping[str, Any],
+    *,
+    json: bool,
+) -> None:
+    """field: that of records which has the text. ends: settings of how words end."""
+    from chainrule.api.texts.surprisal import documents, word_documents
 
+    options = SurprisalOptions(**ends)
     done = 0
     for piece in block.pieces(_PART_BYTES):
-        for document, fields in zip(documents(model, piece, by), piece.fields or repeat({}), strict=False):
+        units = documents(model, piece, by)
+        if by == "words" and not model.is_bidirectional:
+            units = word_documents(model, piece, word_ends=options.word_ends, convention=options.convention)
+        for document, fields in zip(units, piece.fields or repeat({}), strict=False):
             if json:
                 _print_json(document.as_json(by), fields, field)
             else:
