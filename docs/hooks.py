@@ -1,14 +1,16 @@
-"""For MkDocs: generates the pages of commands and of Python names, and copies what pages link to outside docs/."""
+"""For MkDocs: generates the pages of commands and of Python names, copies what pages link to outside docs/, and reads
+where the project lives."""
 
 from __future__ import annotations
 
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mkdocs.structure.files import File
+from mkdocs.structure.files import File, InclusionLevel
 
 import chainrule
 
@@ -20,6 +22,14 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 
 
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Links to the repository where pyproject.toml says where that is."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    if home := project["urls"].get("Home"):
+        config.repo_url, config.repo_name = home, project["name"]
+    return config
+
+
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds the generated pages, and the files of the project that pages link to."""
     generated = {"commands.md": commands_page(), "names.md": names_page()}
@@ -28,7 +38,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         for _, path in links_outside(uri).findall(page.read_text(encoding="utf-8")):
             copy_page(path, generated)
     for uri, content in generated.items():
-        files.append(File.generated(config, uri, content=content))
+        inclusion = InclusionLevel.UNDEFINED if "/" not in uri else InclusionLevel.NOT_IN_NAV
+        files.append(File.generated(config, uri, content=content, inclusion=inclusion))
     return files
 
 
@@ -43,8 +54,21 @@ def copy_page(path: str, generated: dict[str, str]) -> None:
 
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
     """Links to ../bench/results/x.md lead to the copy within the site, those to headings have the site's hyphens."""
+    if page.file.src_uri in ("index.md", "gallery.md"):  # the width is for pictures
+        page.meta["hide"] = ["toc"]
+    if "/" in page.file.src_uri or page.file.src_uri == "changes.md":
+        page.meta["search"] = {"boost": 0.2}
+    markdown = re.sub(r"!\[[^\]]*\]\(([^)]+)\.(png|webp)\)", lambda picture: in_both_modes(picture, page), markdown)
     markdown = re.sub(r"\]\(#[^)]+\)", lambda link: re.sub("-+", "-", link[0]), markdown)
     return links_outside(page.file.src_uri).sub(r"](\1\2", markdown)
+
+
+def in_both_modes(picture: re.Match[str], page: Page) -> str:
+    """A picture x.png, with x-dark.png in its place on dark pages where there is one."""
+    shown, name, kind = picture[0], picture[1], picture[2]
+    if not (ROOT / "docs" / page.file.src_uri).parent.joinpath(f"{name}-dark.{kind}").is_file():
+        return shown
+    return shown[:-1] + "#only-light)" + shown.replace(f"({name}.{kind})", f"({name}-dark.{kind}#only-dark)")
 
 
 def links_outside(uri: str) -> re.Pattern[str]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from samples import sampled
 
 from chainrule.cli.main import app, run
 from chainrule.experiments import Name
@@ -96,7 +97,13 @@ def printed_by_a_shell(command: str) -> bytes:
     return result.stdout
 
 
-@pytest.mark.parametrize("page", [page for page in GUIDE if commands_of(page)])
+# Those of docs/index.md are README's.
+WITH_COMMANDS = [page for page in GUIDE if page == "README.md" or {*commands_of(page)} - {*commands_of("README.md")}]
+# Those of the lectures train most; make lectures runs them, too.
+LONG = ("docs/lectures.md", "docs/sentences.md", "docs/correction.md")
+
+
+@pytest.mark.parametrize("page", sampled(WITH_COMMANDS, [page for page in WITH_COMMANDS if page not in LONG]))
 def test_every_command_of_a_page_runs_in_order(
     folder: Path, page: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -292,3 +299,21 @@ def test_the_files_and_experiments_that_the_lectures_name_exist() -> None:
     mentioned = re.findall(r"`chainrule experiment ([a-z]+)`", text)
     assert len(mentioned) > 5
     assert set(mentioned) <= set(get_args(Name))
+
+
+def test_a_picture_of_the_gallery_is_small_and_was_made_by_a_command_that_stands_there() -> None:
+    text = GUIDE["docs/gallery.md"]
+    pictures = re.findall(r"^!\[.+\]\((.+)\)\n\n(\*\*\w[^!]+)$", text, re.MULTILINE)
+    assert len(pictures) == text.count("\n![") > 10
+    files = [ROOT / "docs" / name for name, _ in pictures]
+    sizes = [file.stat().st_size for file in files]
+    dark = [other.stat().st_size for file in files if (other := file.with_stem(f"{file.stem}-dark")).exists()]
+    assert max(sizes + dark) < 100_000
+    assert sum(sizes) < 600_000
+    commands = [command for page in GUIDE for command in commands_of(page)]
+    for name, caption in pictures:
+        if name.startswith("gallery/"):
+            stem = Path(name).stem
+            [command] = re.findall(r"`(chainrule[^`]+)`", caption)
+            assert command in commands
+            assert re.search(rf" {stem}\.(svg|html)\b", command)

@@ -8,6 +8,7 @@ import hashlib
 import json
 import lzma
 import shutil
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
     "": bytes,
-    ".gz": gzip.compress,
+    ".gz": partial(gzip.compress, mtime=0),  # a case is the same whenever it is drawn
     ".bz2": bz2.compress,
     ".xz": lzma.compress,
 }

@@ -50,6 +50,7 @@ def test_a_case_is_reproducible_by_its_number(cases: Cases) -> None:
         assert contents(number) == contents(number)
 
 
+@pytest.mark.thorough
 def test_a_killed_process_is_reported_and_replaced(cases: Cases, victim: Victim) -> None:
     assert victim.answer(cases.models[0]) == "fine"
     assert victim._process is not None

@@ -1,4 +1,4 @@
-"""The entry point: finds the verb, and turns every error into one line and an exit status.
+"""Finds the verb, runs it, and turns every error into one line and an exit status.
 
 Exit status: 0 done; 1 an error in the data, a model or a setting; 2 wrong usage; 130 interrupted. Also
 `chainrule --install-completion`, which makes the shell complete verbs and options.
@@ -17,7 +17,16 @@ from cyclopts import App, CycloptsError, Group
 
 from chainrule import __version__
 from chainrule.base.progress import COMMAND_BEGAN
-from chainrule.cli.verbs import FAMILIES, FORMER_FAMILIES, GROUPS, INSTALL, VERBS
+from chainrule.cli.verbs import (
+    DESCRIPTION,
+    EVERYWHERE,
+    FAMILIES,
+    FORMER_FAMILIES,
+    GROUPS,
+    INSTALL,
+    TRAIN,
+    VERBS,
+)
 from chainrule.errors import ChainruleError, ModelFormatError, TextError
 
 _was_collecting = gc.isenabled()
@@ -30,15 +39,14 @@ if _was_collecting:
 
 app = App(
     name="chainrule",
-    help="Language models from the n-gram to the Transformer: train, measure, compare and use them.",
+    help=DESCRIPTION,
     version=__version__,
-    help_epilogue="With --threads N, any verb runs on N threads; with --exact, weights that a file has quantised are "
-    "computed with in float32; with --debug, an error shows its traceback.",
+    help_epilogue=EVERYWHERE,
     help_format="plaintext",  # <unk> is not markup
     suppress_keyboard_interrupt=False,
     group_commands=Group("Options", sort_key=len(GROUPS)),
 )
-train = App(name="train", help="Train a model on text.\n\n    $ chainrule train ngram corpus.txt -o lm/")
+train = App(name="train", help=TRAIN)
 for position, (title, names) in enumerate(GROUPS.items()):
     group = Group(title, sort_key=position)
     for rank, name in enumerate(names):

@@ -5,6 +5,13 @@ With this table, the list of verbs can be shown, and one verb run, without impor
 
 from __future__ import annotations
 
+DESCRIPTION = "Language models from the n-gram to the Transformer: train, measure, compare and use them."
+TRAIN = "Train a model on text.\n\n    $ chainrule train ngram corpus.txt -o lm/"
+EVERYWHERE = (
+    "With --threads N, any verb runs on N threads; with --exact, weights that a file has quantised are "
+    "computed with in float32; with --debug, an error shows its traceback."
+)
+
 # By name: a module of this folder and a function in it, and the first paragraph of its docstring, on one line.
 VERBS = {
     "evaluate": (
