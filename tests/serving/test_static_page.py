@@ -232,7 +232,7 @@ def test_the_views_work_without_a_server(browser: Browser, tmp_path: Path) -> No
     page = opened(browser, {"</script>": table()}, tmp_path / "page.html", text=hostile)
     assert page.evaluate("document.querySelector('textarea').value") == hostile
     names = page.evaluate("[...document.querySelectorAll('#views button')].map(one => one.innerText)")
-    assert names == ["Next words", "Surprisal", "Playground", "The way", "Remove and replace"]
+    assert names == ["Next words", "Surprisal", "Playground", "Step by step", "Remove and replace"]
     write = "[...document.querySelectorAll('button')].find(one => one.innerText === '%s')?.click()"
     texts = "[...document.querySelectorAll('article')].map(one => one.innerText)"
     page.evaluate(write % "Playground")

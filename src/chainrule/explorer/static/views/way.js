@@ -7,7 +7,7 @@ import { filled, floats, picture, sided, strip } from "../pictures.js";
 import { sampling, subject } from "./next.js";
 import { drawWhy } from "./why.js";
 
-export const title = "The way";
+export const title = "Step by step";
 export const fields = ["model", "given", "picture", "text", "temperature", "top_k", "top_p", "min_p", "seed"];
 
 const MOST = 5; // tokens that are named of a step that is folded
