@@ -226,3 +226,10 @@ def test_a_file_name_that_is_no_text_is_no_hindrance(tmp_path: Path) -> None:
     result = subprocess.run(command, capture_output=True, check=False, env={**os.environ, "PYTHONUTF8": "1"})
     assert result.returncode == 0, result.stderr
     assert result.stdout.startswith(folder + b"/l\\udcffm: ngram model of 2 tokens")
+
+
+def test_a_terminal_of_no_width_is_no_hindrance() -> None:
+    command = [sys.executable, "-m", "chainrule", "score", "--help"]
+    environment = {**os.environ, "COLUMNS": "0"}
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=60)
+    assert "Usage: chainrule score" in result.stdout

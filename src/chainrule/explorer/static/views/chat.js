@@ -9,11 +9,20 @@ export const buttonText = "Send";
 
 const ROLES = { user: "You", assistant: "The model", system: "System" };
 
-export const messagesOf = state => JSON.parse(state.messages);
+/** The conversation of an address; none if that is damaged. */
+export function messagesOf(state) {
+  try {
+    const messages = JSON.parse(state.messages);
+    if (Array.isArray(messages) && messages.every(message => typeof message?.content === "string" && Object.hasOwn(ROLES, message.role))) return messages;
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error;
+  }
+  return [];
+}
 
 /** The body of the request, for /v1/chat/completions. */
 export function body(state, messages = messagesOf(state)) {
-  const settings = { temperature: Number(state.temperature), max_tokens: Number(state.max_tokens), seed: Number(state.seed) };
+  const settings = { temperature: Number(state.temperature), max_tokens: Number(state.max_tokens), seed: Number(state.seed), truncate_prompt_tokens: -1 };
   return { model: state.model, messages, ...settings, ...Number(state.top_p) < 1 && { top_p: Number(state.top_p) } };
 }
 

@@ -11,7 +11,8 @@ export const buttonText = "Write";
 /** The body of the request, for /v1/completions. */
 export function body(state) {
   return { model: state.model, prompt: state.text, temperature: Number(state.temperature), ...sampling(state),
-    max_tokens: Number(state.max_tokens), n: Number(state.n), seed: Number(state.seed) };
+    max_tokens: Number(state.max_tokens), n: Number(state.n), seed: Number(state.seed),
+    truncate_prompt_tokens: -1 }; // of a longer text, the end is read
 }
 
 /** Texts as they grow; report is called with the record after each piece. */
