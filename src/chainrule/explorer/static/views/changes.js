@@ -61,6 +61,7 @@ function words(state, change) {
     field.addEventListener("blur", use);
     event.target.replaceWith(field);
     field.focus();
+    field.select();
   }, { "aria-label": `another word in the place of ${part}` }) : ""));
 }
 
