@@ -42,7 +42,13 @@ def test_two_models_and_where_each_is_better(model: chainrule.CausalModel) -> No
     drawn = chainrule.show(model, TEXT, other=unigram, by="words")._repr_html_()
     [bits] = re.findall(r"beside it: ([\d.]+), ", drawn.split("</div>")[1])
     assert float(bits) == pytest.approx(-unigram.score([TEXT])[0] / math.log(2), abs=0.006)
-    assert "0, 114, 178" in drawn  # the unigram model is more surprised somewhere
+    words = re.findall(
+        r'<span style="background: #(..)..(..);[^>]*title="[^:]*: ([\d.]+) bits; beside it: ([\d.]+) bits', drawn
+    )
+    assert len(words) == 4
+    for red, blue, own, others in words:  # blue where the one beside it is more surprised, orange where the first is
+        assert (int(blue, 16) > int(red, 16)) == (float(own) < float(others))
+    assert len({int(blue, 16) > int(red, 16) for red, blue, _, _ in words}) == 2
 
 
 def test_gaps_sources_and_hostile_texts(model: chainrule.CausalModel) -> None:
