@@ -11,6 +11,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
 from chainrule.errors import SettingError
+from chainrule.neural.layers import basic
 from chainrule.neural.layers import output as cross_entropy
 from chainrule.neural.layers.output import AdaptiveSoftmax, FullSoftmax, SampledSoftmax
 from chainrule.protocol import BEGIN, END
@@ -112,6 +113,28 @@ def test_an_adaptive_softmax_is_the_product_of_its_two_choices() -> None:
         torch.testing.assert_close(log_probs[:, order[rank]], head[:, rank])
     second = output.tails[1](output.projections[1](hidden)).log_softmax(1)
     torch.testing.assert_close(log_probs[:, order[20]], head[:, 6] + second[:, 20 - 12])
+
+
+@pytest.mark.parametrize("rows", [1, 64, 65, 300])
+def test_log_probabilities_are_to_the_bit_those_of_whole_logits(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+    monkeypatch.setattr(basic, "NEAR", 7 * V)  # so that there are many parts
+    logits, tokens = torch.randn(rows, V) * 20, torch.randint(V, (rows, 2))
+    logits[:, BEGIN] = -torch.inf
+    expected = logits.gather(1, tokens) - logits.logsumexp(1, keepdim=True)
+    assert torch.equal(basic.log_softmax_at(logits.clone(), tokens), expected)
+
+
+def test_an_adaptive_softmax_scores_several_tokens_as_one_by_one_with_gradients() -> None:
+    output, hidden = adaptive(), torch.randn(300, D, requires_grad=True)  # 300: parts of 75
+    tokens = torch.randint(2, V, (300, 2))
+    both = output.log_probs_of(hidden, tokens)
+    expected = output.log_probs(hidden).gather(1, tokens)
+    torch.testing.assert_close(both, expected)
+    with torch.inference_mode():
+        torch.testing.assert_close(output.log_probs_of(hidden, tokens), expected)
+        assert output.log_probs_of(hidden[:0], tokens[:0]).shape == (0, 2)
+    ours, theirs = (torch.autograd.grad(x.sum(), [hidden, *output.parameters()]) for x in (both, expected))
+    torch.testing.assert_close(ours, theirs)
 
 
 def test_gradients_reach_all_parts_of_an_adaptive_softmax() -> None:

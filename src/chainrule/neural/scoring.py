@@ -29,7 +29,7 @@ from chainrule.protocol import END, UNKNOWN
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from jaxtyping import Float, Float32, Int, Int32, Int64
+    from jaxtyping import Bool, Float, Float32, Int, Int32, Int64
     from numpy import ndarray
 
     from chainrule.neural.layers import state as encoder_states
@@ -176,7 +176,10 @@ def score_rows(
     total, done = sum(map(len, rows)), 0
     for batch, tokens in _batches(network, rows, warm_up):
         targets = _tensor(network, pad([rows[row][begin:end] for row, begin, _, end in batch], END))
-        log_probs = _log_probs_of(network, tokens, targets, unknown=unknown)
+        is_scored = np.zeros(targets.shape, np.bool_)
+        for line, (_, begin, first, end) in zip(is_scored, batch, strict=True):
+            line[first - begin : end - begin] = True
+        log_probs = _log_probs_of(network, tokens, targets, _tensor(network, is_scored), unknown=unknown)
         for i, (row, begin, first, end) in enumerate(batch):
             scores[row][first:end] = log_probs[i, first - begin : end - begin, 0]
             if unknown:
@@ -304,12 +307,23 @@ def _batches(
 
 
 def _log_probs_of(
-    network: Network, tokens: Int64[Tensor, "B T"], targets: Int64[Tensor, "B T"], *, unknown: bool
+    network: Network,
+    tokens: Int64[Tensor, "B T"],
+    targets: Int64[Tensor, "B T"],
+    is_scored: Bool[Tensor, "B T"],
+    *,
+    unknown: bool,
 ) -> Float32[ndarray, "B T tokens"]:
-    """The log-probabilities of the targets and, if asked, of <unk>, given the tokens up to the same position."""
+    """The log-probabilities of the targets and, if asked, of <unk>, given the tokens up to the same position.
+
+    is_scored: where they are computed; elsewhere there are zeros. A small network's output costs most of its pass.
+    """
     asked = torch.stack([targets, torch.full_like(targets, UNKNOWN)][: 1 + unknown], -1)
-    parts = [network.output.log_probs_of(hidden, asked[:, part]) for part, hidden in _hidden_parts(network, tokens)]
-    return torch.cat(parts, 1).cpu().numpy()
+    log_probs = torch.zeros(asked.shape, device=asked.device)
+    for part, hidden in _hidden_parts(network, tokens):
+        chosen = is_scored[:, part]
+        log_probs[:, part][chosen] = network.output.log_probs_of(hidden[chosen], asked[:, part][chosen])
+    return log_probs.cpu().numpy()
 
 
 def _hidden_parts(network: Network, tokens: Int64[Tensor, "B T"]) -> Iterator[tuple[slice, Float[Tensor, "B part D"]]]:

@@ -14,7 +14,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from chainrule.errors import SettingError
-from chainrule.neural.layers.basic import pause
+from chainrule.neural.layers.basic import NEAR, log_softmax_at, pause
 from chainrule.neural.layers.matrix_products import product, wide
 from chainrule.protocol import BEGIN, END
 
@@ -36,8 +36,7 @@ class KnownLogProbs(NamedTuple):
 
 
 HELD = 1 << 22  # logits that are computed at once on a processor
-NEAR = 1 << 18  # logits that go through the softmax at once, so that they stay in its cache
-HELD_ON_DEVICE = 1 << 27  # both on an accelerator, which needs large blocks
+HELD_ON_DEVICE = 1 << 27  # both these and NEAR on an accelerator, which needs large blocks
 _EVEN = 64  # blocks are padded to a multiple of it: every new matrix shape has to be prepared first
 
 
@@ -291,8 +290,7 @@ class FullSoftmax(nn.Module):
         ids = targets.reshape(len(flat), count)
         log_probs = torch.empty(ids.shape, device=flat.device)
         for block in blocks(flat, len(self.never)):
-            logits = self.logits(flat[block])
-            log_probs[block] = logits.gather(1, ids[block]) - logits.logsumexp(1, keepdim=True)
+            log_probs[block] = log_softmax_at(self.logits(flat[block]), ids[block])
             pause()
         return log_probs.view(targets.shape)
 
@@ -451,18 +449,18 @@ class AdaptiveSoftmax(nn.Module):
         self, hidden: Float[Tensor, "*shape D"], targets: Int64[Tensor, "*shape *tokens"]
     ) -> Float32[Tensor, "*shape *tokens"]:
         """As `Output.log_probs_of`."""
-        if targets.dim() == hidden.dim():
-            return torch.stack([self.log_probs_of(hidden, ids) for ids in targets.unbind(-1)], -1)
         flat, ranks, heads = self._heads(hidden, targets)
-        log_probs = _target_log_probs(flat, self.head.weight, self.never, heads)
-        for i, inside in self._clusters(ranks):
-            ids = ranks[inside] - self.cutoffs[i]
-            log_probs[inside] += _target_log_probs(self.projections[i](flat[inside]), self._tail(i), None, ids)
+        shape = len(flat), targets.shape[hidden.dim() - 1 :].numel()
+        log_probs = _target_log_probs(flat, self.head.weight, self.never, heads.view(shape))
+        for column, own in enumerate(ranks.view(shape).unbind(1)):
+            for i, inside in self._clusters(own):
+                narrow, ids = self.projections[i](flat[inside]), own[inside, None] - self.cutoffs[i]
+                log_probs[inside, column] += _target_log_probs(narrow, self._tail(i), None, ids)[:, 0]
         return log_probs.view(targets.shape)
 
     def _heads(
-        self, hidden: Float[Tensor, "*shape D"], targets: Int64[Tensor, "*shape"]
-    ) -> tuple[Float[Tensor, "R D"], Int64[Tensor, " R"], Int64[Tensor, " R"]]:
+        self, hidden: Float[Tensor, "*shape D"], targets: Int64[Tensor, "*shape *tokens"]
+    ) -> tuple[Float[Tensor, "R D"], Int64[Tensor, " targets"], Int64[Tensor, " targets"]]:
         """The flat hidden states, the ranks of the targets, and the head's classes for them: tokens or clusters."""
         ranks = self.ranks[targets.flatten()]
         cuts = torch.tensor(self.cutoffs[:-1], device=ranks.device)
@@ -483,14 +481,16 @@ def _target_log_probs(
     hidden: Float[Tensor, "R D"],
     weight: Float[Tensor, "V D"],
     bias: Float[Tensor, " V"] | None,
-    targets: Int64[Tensor, " R"],
-) -> Float32[Tensor, " R"]:
-    """log softmax(W h + b)[target] at each position."""
-    log_probs = torch.empty(len(hidden), device=hidden.device)
+    targets: Int64[Tensor, "R tokens"],
+) -> Float32[Tensor, "R tokens"]:
+    """log softmax(W h + b) of some tokens at each position."""
+    log_probs = [torch.empty(0, targets.shape[1], device=hidden.device)]
+    is_narrow = hidden.device.type == "cpu" and hidden.shape[1] <= _EVEN  # then the logits of a few stay in the cache
     for block in blocks(hidden, len(weight)):
-        logits = F.linear(hidden[block], weight, bias).float()
-        log_probs[block] = logits.gather(1, targets[block, None])[:, 0] - logits.logsumexp(1)
-    return log_probs
+        parts = max(1, len(hidden[block]) // _EVEN) if is_narrow else 1
+        for few, wanted in zip(*(whole[block].tensor_split(parts) for whole in (hidden, targets)), strict=True):
+            log_probs.append(log_softmax_at(F.linear(few, weight, bias).float(), wanted))
+    return torch.cat(log_probs)
 
 
 def _never(size: int, *which: int) -> Tensor:
