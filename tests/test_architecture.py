@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -117,9 +119,8 @@ def imported(tree: ast.Module, module: str, *, is_package: bool) -> set[str]:
     return names
 
 
-def violations(module: str, source: str, *, is_package: bool = False) -> list[str]:
+def violations(module: str, tree: ast.Module, *, is_package: bool = False) -> list[str]:
     """What a module may not do, in words."""
-    tree = ast.parse(source)
     own = room(module)
     problems = []
     for name in sorted(imported(tree, module, is_package=is_package)):
@@ -179,39 +180,55 @@ def _alternatives(expression: ast.expr) -> list[ast.Name | ast.Attribute]:
     return []
 
 
-def branches_on_families(module: str, source: str, defined: dict[str, set[str]]) -> list[str]:
+def branches_on_families(module: str, tree: ast.Module, defined: dict[str, set[str]]) -> list[str]:
     """What a module may not do, in words. defined: the rooms of each class of configurations."""
     own = room(module)
     if own in MAY_TELL_CONFIGURATIONS:
         return []
-    foreign = sorted(name for name in told_apart(ast.parse(source)) if own not in defined.get(name, set()))
+    foreign = sorted(name for name in told_apart(tree) if own not in defined.get(name, set()))
     return [f"{module} asks whether something is a {name}" for name in foreign]
 
 
-def modules() -> list[tuple[str, Path]]:
+class Module(NamedTuple):
+    """name: dotted; that of a package ends with __init__."""
+
+    name: str
+    path: Path
+    tree: ast.Module
+
+
+@cache
+def modules() -> list[Module]:
+    """All that the package has, beside the one that holds its version."""
     paths = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
-    return [(".".join(["chainrule", *path.relative_to(PACKAGE).with_suffix("").parts]), path) for path in paths]
+    return [
+        Module(
+            ".".join(["chainrule", *path.relative_to(PACKAGE).with_suffix("").parts]),
+            path,
+            ast.parse(path.read_text()),
+        )
+        for path in paths
+    ]
 
 
 def test_imports_point_one_way_and_only_the_command_line_prints() -> None:
     problems = []
-    for module, path in modules():
+    for module, path, tree in modules():
         is_package = path.name == "__init__.py"
-        problems += violations(module.removesuffix(".__init__"), path.read_text(), is_package=is_package)
+        problems += violations(module.removesuffix(".__init__"), tree, is_package=is_package)
     assert not problems
 
 
 def test_families_differ_in_families_only() -> None:
     """Elsewhere, a Family or the configuration itself says what makes it differ: see `Family` and `NetworkConfig`."""
-    sources = {module: path.read_text() for module, path in modules()}
     defined: dict[str, set[str]] = {}
-    for module, source in sources.items():
-        for node in ast.walk(ast.parse(source)):
+    for module, _, tree in modules():
+        for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):
                 defined.setdefault(node.name, set()).add(room(module))
     assert defined["NGramConfig"] == {"ngram"}
     assert [
-        problem for module, source in sources.items() for problem in branches_on_families(module, source, defined)
+        problem for module, _, tree in modules() for problem in branches_on_families(module, tree, defined)
     ] == []
 
 
@@ -230,29 +247,29 @@ def test_families_differ_in_families_only() -> None:
 )
 def test_a_planted_branch_on_a_family_is_found(source: str) -> None:
     defined = {"NGramConfig": {"ngram"}}
-    problems = branches_on_families("chainrule.api.x", source, defined)
+    problems = branches_on_families("chainrule.api.x", ast.parse(source), defined)
     assert "chainrule.api.x asks whether something is a NGramConfig" in problems
-    assert branches_on_families("chainrule.families.x", source, defined) == []
+    assert branches_on_families("chainrule.families.x", ast.parse(source), defined) == []
     if "Uniform" not in source:
-        assert branches_on_families("chainrule.ngram.x", source, defined) == []
+        assert branches_on_families("chainrule.ngram.x", ast.parse(source), defined) == []
 
 
 @pytest.mark.parametrize(
     "source", ["config = NGramConfig()", "isinstance(model, Model)", "def f(config: NGramConfig) -> NGramConfig: ..."]
 )
 def test_a_configuration_that_is_made_or_handed_on_is_no_branch(source: str) -> None:
-    assert branches_on_families("chainrule.api.x", source, {"NGramConfig": {"ngram"}}) == []
+    assert branches_on_families("chainrule.api.x", ast.parse(source), {"NGramConfig": {"ngram"}}) == []
 
 
 def test_the_tables_name_the_rooms_that_there_are_and_no_others() -> None:
-    names = [module.removesuffix(".__init__") for module, _ in modules()]
+    names = [module.removesuffix(".__init__") for module, _, _ in modules()]
     assert {room(name) for name in names} == set(MAY_IMPORT)
     for outer, table in INNER_MAY_IMPORT.items():
         assert {name.split(".")[2] for name in names if name.startswith(f"chainrule.{outer}.")} == set(table)
 
 
 def test_no_room_is_too_wide_and_no_module_too_long() -> None:
-    sources = [path for _, path in modules() if path.name != "__init__.py"]
+    sources = [path for _, path, _ in modules() if path.name != "__init__.py"]
     widths = Counter(path.parent.relative_to(PACKAGE).as_posix() for path in sources)
     assert {room: width for room, width in widths.items() if width > MOST_MODULES} == {}
     lengths = {path.relative_to(PACKAGE).as_posix(): len(path.read_text().splitlines()) for path in sources}
@@ -288,11 +305,10 @@ def circles(imports: dict[str, set[str]]) -> list[list[str]]:
 
 
 def test_no_files_import_one_another_in_a_circle() -> None:
-    names = {module.removesuffix(".__init__") for module, _ in modules()}
+    names = {module.removesuffix(".__init__") for module, _, _ in modules()}
     graph = {}
-    for module, path in modules():
+    for module, path, tree in modules():
         name = module.removesuffix(".__init__")
-        tree = ast.parse(path.read_text())
         targets = imported(tree, name, is_package=path.name == "__init__.py")
         # `from chainrule.ngram import config` names the package; its module is meant
         targets |= {
@@ -368,7 +384,7 @@ def test_a_planted_circle_is_found() -> None:
     ],
 )
 def test_a_planted_violation_is_found(module: str, source: str, expected: str) -> None:
-    [found] = violations(module, source)
+    [found] = violations(module, ast.parse(source))
     assert found.startswith(module)
     assert expected in found
 
@@ -390,4 +406,4 @@ def test_a_planted_violation_is_found(module: str, source: str, expected: str) -
     ],
 )
 def test_what_is_allowed_is_no_violation(module: str, source: str) -> None:
-    assert violations(module, source) == []
+    assert violations(module, ast.parse(source)) == []

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from chainrule.protocol import LanguageModel
 
 CLOSE = 1e-4
-VARIANTS = [name for name in MODELS if ", " in name]
+VARIANTS = [name for name in MODELS if ", " in name or name.startswith("part of a mixture")]
 QUICK = [*(MODELS.keys() - VARIANTS), *VARIANTS[::3]]
 
 

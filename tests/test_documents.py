@@ -100,7 +100,7 @@ def printed_by_a_shell(command: str) -> bytes:
 # Those of docs/index.md are README's.
 WITH_COMMANDS = [page for page in GUIDE if page == "README.md" or {*commands_of(page)} - {*commands_of("README.md")}]
 # Those of the lectures train most; make lectures runs them, too.
-LONG = ("docs/lectures.md", "docs/sentences.md", "docs/correction.md")
+LONG = ("docs/lectures.md", "docs/sentences.md", "docs/correction.md", "docs/captions.md", "docs/detecting.md")
 
 
 @pytest.mark.parametrize("page", sampled(WITH_COMMANDS, [page for page in WITH_COMMANDS if page not in LONG]))

@@ -46,7 +46,7 @@ def test_a_case_is_reproducible_by_its_number(cases: Cases) -> None:
         return [file.read_bytes() for file in sorted(path.iterdir())] if path.is_dir() else [path.read_bytes()]
 
     assert len({tuple(contents(number)) for number in range(30)}) > 25
-    for number in range(30):
+    for number in range(0, 30, 5):
         assert contents(number) == contents(number)
 
 

@@ -207,6 +207,7 @@ print("done")
 """
 
 
+@pytest.mark.thorough
 def test_no_index_is_out_of_bounds_where_numba_checks_them_all(tmp_path: Path, pytestconfig: pytest.Config) -> None:
     """Kernels that check are others, and Numba does not know them from ours: they are kept in a folder of their own."""
     here = Path(__file__).parent
