@@ -227,9 +227,7 @@ def test_families_differ_in_families_only() -> None:
             if isinstance(node, ast.ClassDef):
                 defined.setdefault(node.name, set()).add(room(module))
     assert defined["NGramConfig"] == {"ngram"}
-    assert [
-        problem for module, _, tree in modules() for problem in branches_on_families(module, tree, defined)
-    ] == []
+    assert [problem for module, _, tree in modules() for problem in branches_on_families(module, tree, defined)] == []
 
 
 @pytest.mark.parametrize(
