@@ -39,7 +39,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "decoding": {*GROUND, "text"},
     "evaluation": {*GROUND, "text", "pictures", "drawing"},
     "speech": {*GROUND, "text"},
-    "training": {*GROUND, "text", "structures", "sounds", "storage", "neural"},
+    "training": {*GROUND, "text", "structures", "pictures", "sounds", "storage", "neural", "evaluation"},
     "applications": {*GROUND, "text", "structures", "pictures", "drawing", *AGAINST_THE_WAIST},
     "report": {*GROUND, "text", "structures", "pictures", "sounds", "drawing", *AGAINST_THE_WAIST, "training"},
     "open_models": {*GROUND, "text", "storage", "neural"},

@@ -13,9 +13,13 @@ import chainrule
 from chainrule.cli.main import run
 from chainrule.errors import SettingError, TextError
 from chainrule.neural.config.vision import ResNetLabelling
+from chainrule.training.objectives.detection import BoxObjective
+from chainrule.training.objectives.labels import Example, split
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from chainrule.training.job import ValidationResult
 
 NETWORK = ResNetLabelling(size=(24, 48), width=16, blocks=(1,), stem="large", fit="stretch")
 COLOURS = {"red": (220, 20, 20), "blue": (20, 20, 220)}
@@ -57,6 +61,31 @@ def detector(folder: Path) -> chainrule.ClassifierModel:
     model = chainrule.train_classifier(examples, NETWORK, unit="box", training=training, progress=False)
     model.save(folder / "detector")
     return model
+
+
+def test_the_epoch_is_kept_that_finds_most(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the mean average precision that `evaluate` measures on the examples held out, whatever the loss does."""
+    validated, validate = [], BoxObjective.validate
+
+    def kept(own: BoxObjective, tokens: int) -> ValidationResult:
+        validated.append(validate(own, tokens)._replace(loss=float(len(validated))))  # the loss only rises
+        return validated[-1]
+
+    monkeypatch.setattr(BoxObjective, "validate", kept)
+    examples = chainrule.read_boxes(folder / "boxes.jsonl", NETWORK.frame)
+    training = chainrule.ClassifierTrainingConfig(epochs=6, batch=8, learning_rate=0.01, precision="float32")
+    model = chainrule.train_classifier(examples, NETWORK, unit="box", training=training, progress=False)
+    precisions = [each.figures["mean_average_precision"] for each in validated]
+    best = max(precisions)
+    assert best > precisions[0]
+    assert model.record["best_epoch"] - 1 in [i for i, precision in enumerate(precisions) if precision == best]
+    rows = [
+        Example(i, np.array([[label == "red"] for label in item.labels], np.float32)) for i, item in enumerate(examples)
+    ]
+    chosen = split(rows, training.valid_share, training.seed, boxes=True).validation
+    measured = model.assess_boxes([examples[example.input] for example in chosen], progress=False)
+    assert model.record["validation"]["mean_average_precision"] == pytest.approx(measured.mean_average_precision)
+    assert measured.mean_average_precision == pytest.approx(best)
 
 
 def test_it_finds_what_it_has_learned(detector: chainrule.ClassifierModel, folder: Path) -> None:

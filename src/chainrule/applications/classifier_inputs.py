@@ -30,7 +30,7 @@ from chainrule.applications.labelled_pairs import (
 from chainrule.base.arguments import as_examples
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError, TextError
-from chainrule.evaluation.object_detection import BoxMeasurement, measure_boxes
+from chainrule.evaluation.object_detection import LEAST_SCORE, BoxMeasurement, measure_boxes
 from chainrule.evaluation.ratings import RatingMeasurement, means_of, measure_ratings, ratings_of
 from chainrule.pictures.boxes import boxes_framed, boxes_in_picture, read_boxes
 from chainrule.pictures.labelled import check_framed, check_pictures, read_pictures, read_pixel_labels
@@ -61,7 +61,6 @@ if TYPE_CHECKING:
     from chainrule.text.tokenization.tokenizer import Tokenizer
 
 BOX_UNIT = "box"
-_LEAST_SCORE = 0.05  # of boxes that are measured: average precision needs unsure ones, too
 
 
 def detect(
@@ -89,7 +88,7 @@ def assess_boxes(detector: Any, examples: Iterable[Any], progress: Progress = si
     true = [boxes_framed(item.input, cast("BoxLabels", item.labels), frame) for item in checked]
     if not any(map(len, true)):
         raise TextError("there is no box in these pictures; at least one is needed")
-    found = detector.detect([fit_to_frame(item.input, frame) for item in checked], progress, least=_LEAST_SCORE)
+    found = detector.detect([fit_to_frame(item.input, frame) for item in checked], progress, least=LEAST_SCORE)
     return measure_boxes(found, true)
 
 

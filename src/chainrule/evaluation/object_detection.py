@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from chainrule.pictures.boxes import BoxLabels, Detection
 
+LEAST_SCORE = 0.05  # of boxes that are measured: average precision needs unsure ones, too
 USUAL = 0.5  # the score from which a box counts for precision and recall
 
 

@@ -178,7 +178,7 @@ class ClassifierTrainingConfig:
     valid_share: float = option(
         0.1,
         "share of the examples that is held out; the epoch is kept that has the highest accuracy on it (of ratings, "
-        "Pearson's correlation; of boxes, the lowest loss), and of equal ones the lowest loss",
+        "Pearson's correlation; of boxes, the mean average precision), and of equal ones the lowest loss",
         least=0,
         below=0.51,
     )

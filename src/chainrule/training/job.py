@@ -71,7 +71,7 @@ class TrainingJob(Generic[N]):
 class ValidationResult(NamedTuple):
     """A validation loss in nats per prediction, the number of predictions, and other figures by name.
 
-    figures: bits_per_byte and accuracy are reported if they are among them. criterion: what the best weights have the
+    figures: those in REPORTED_FIGURES are reported. criterion: what the best weights have the
     lowest of; None: the loss.
     """
 

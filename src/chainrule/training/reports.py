@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LOG = "log.jsonl"
+REPORTED_FIGURES = ("bits_per_byte", "accuracy", "mean_average_precision")  # of a validation, beside its loss
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +43,7 @@ class Report:
     valid_loss: float | None = None
     bits_per_byte: float | None = None
     accuracy: float | None = None  # the share of labels that are right
+    mean_average_precision: float | None = None  # of boxes
     is_best: bool = False
     saved: bool = False
     note: str | None = None  # what users should know, a sentence a line; each is reported once
@@ -55,7 +57,9 @@ class Report:
         if self.valid_loss is not None:
             bits = "" if self.bits_per_byte is None else f", {self.bits_per_byte:.4f} bits per byte"
             right = "" if self.accuracy is None else f", {self.accuracy:.1%} right"
-            parts.append(f"validation {self.valid_loss:.4f}{bits}{right}{' *' if self.is_best else ''}")
+            found = self.mean_average_precision
+            boxes = "" if found is None else f", average precision {found:.4f}"
+            parts.append(f"validation {self.valid_loss:.4f}{bits}{right}{boxes}{' *' if self.is_best else ''}")
         parts += [
             f"{self.tokens_per_second:,.0f} tokens/s",
             f"{self.peak_share:.0%} of peak",
@@ -95,7 +99,7 @@ class Log:
     def report(self, report: Report) -> None:
         self.line({name: value for name, value in asdict(report).items() if value is not None})
         if self._board is not None:
-            for name in ("loss", "valid_loss", "bits_per_byte", "accuracy", "rate", "gradient", "tokens_per_second"):
+            for name in ("loss", "valid_loss", *REPORTED_FIGURES, "rate", "gradient", "tokens_per_second"):
                 value = getattr(report, name)
                 if value is not None:
                     self._board.add_scalar(name, value, report.step)

@@ -36,7 +36,7 @@ from chainrule.training.objectives.masked import two_sided_job
 from chainrule.training.objectives.next_sentence import next_sentence_job
 from chainrule.training.objectives.next_token import next_token_job
 from chainrule.training.objectives.residual import Residual, residual_job
-from chainrule.training.reports import Log, Report, interruptions
+from chainrule.training.reports import REPORTED_FIGURES, Log, Report, interruptions
 from chainrule.training.sizes import choose_batch, with_size
 from chainrule.training.timetable import Timetable
 from chainrule.training.trainer import Trainer
@@ -315,7 +315,7 @@ class _RunningJob(Generic[N]):
         began, sample = time.monotonic(), self.timetable.sample()
         validated, is_best = self.trainer.validate(sample)
         self.timetable.validated(sample, time.monotonic() - began)
-        reported = {name: validated.figures.get(name) for name in ("bits_per_byte", "accuracy")}
+        reported = {name: validated.figures.get(name) for name in REPORTED_FIGURES}
         return {"valid_loss": validated.loss, **reported, "is_best": is_best}
 
     def _report_is_due(self, now: float) -> bool:

@@ -161,6 +161,11 @@ def _label_figures(record: dict[str, Any]) -> str:
     return f"a label, {record['validation_accuracy']:.1%} right"
 
 
+def _box_figures(record: dict[str, Any]) -> str:
+    precision = record["validation"].get("mean_average_precision")
+    return "a box" + ("" if precision is None else f", mean average precision {precision:.4f}")
+
+
 def _rating_figures(record: dict[str, Any]) -> str:
     pearson = record["validation"].get("pearson")
     return "a rating" + ("" if pearson is None else f", Pearson {pearson:.4f}")
@@ -169,7 +174,7 @@ def _rating_figures(record: dict[str, Any]) -> str:
 # What is validated, by the unit that has labels.
 _VALIDATED: dict[str | None, Callable[[dict[str, Any]], str]] = {
     "rating": _rating_figures,
-    "box": lambda record: "a box",
+    "box": _box_figures,
 }
 
 

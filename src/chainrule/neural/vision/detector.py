@@ -102,12 +102,15 @@ class BoxDetector(nn.Module):
             batch = inputs[first : first + _BATCH]
             for item in batch:
                 self.body.check(item)
-            proposed = proposals(self(batch).float())
-            boxes = self._boxes(proposed)
-            scores = proposed.is_box.sigmoid()[..., None] * proposed.labels.softmax(-1)
-            rows = (array.flatten(1, 2).cpu().numpy() for array in (boxes, scores))
-            detections += [self._best(own, sure, least, overlap) for own, sure in zip(*rows, strict=True)]
+            detections += self.boxes_of(proposals(self(batch).float()), least, overlap)
         return detections
+
+    def boxes_of(self, proposed: Proposals, least: float, overlap: float = 0.5) -> list[list[Detection]]:
+        """The boxes of each picture of a batch, as `detect` gives them."""
+        boxes = self._boxes(proposed)
+        scores = proposed.is_box.sigmoid()[..., None] * proposed.labels.softmax(-1)
+        rows = (array.flatten(1, 2).cpu().numpy() for array in (boxes, scores))
+        return [self._best(own, sure, least, overlap) for own, sure in zip(*rows, strict=True)]
 
     def _boxes(self, proposed: Proposals) -> Float[Tensor, "B h w 4"]:
         """Boxes in pixels of the frame, clipped at its edges."""

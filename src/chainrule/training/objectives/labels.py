@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from chainrule.neural.vision.detector import BoxRows
     from chainrule.training.job import Setup
 
-_TIE = 1e-6  # a share of the loss that decides between epochs of equal accuracy, and between no others
+TIE = 1e-6  # a share of the loss that decides between epochs of equal accuracy, and between no others
 _MAX_PADDED_SIZE = 1 << 14  # of the inputs that the network reads at once, padding included
 
 I = TypeVar("I")  # noqa: E741
@@ -174,7 +174,7 @@ class LabelObjective(ExampleObjective["Example[I]"], Generic[I]):
             if math.isnan(measure):
                 return ValidationResult(loss, int(labels_read), figures)
             figures["pearson"] = measure
-        return ValidationResult(loss, int(labels_read), figures, -measure + _TIE * loss)
+        return ValidationResult(loss, int(labels_read), figures, -measure + TIE * loss)
 
     def unigram_loss(self) -> float:
         training, validation = self._shares(self.examples), self._shares(self.held_out)
