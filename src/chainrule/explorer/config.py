@@ -11,8 +11,8 @@ from chainrule.base.options import Options, option
 class PageOptions(Options):
     """How the explorer becomes one file that computes in the page."""
 
-    text: str = option(
-        "",
+    text: str | None = option(
+        None,
         "static: the text that the page opens with; by default an example that the model keeps",
         hyphens=True,
         needs="static",
@@ -20,7 +20,7 @@ class PageOptions(Options):
     )
     int8: bool = option(
         False,
-        "static: quantise the matrices of a Transformer to eight bits, as compact does; scores then are those of "
+        "static: quantise the matrices of networks to eight bits, as compact does; scores then are those of "
         "the quantised model",
         is_switch=True,
         needs="static",

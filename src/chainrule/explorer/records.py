@@ -112,7 +112,8 @@ def surprisals(model: Model, text: str, by: By = "tokens") -> Json:
     block = Block(
         byte_array(read.encode("utf-8", "replace") + bytes([NEVER_IN_UTF8])), "the text", 1, NEVER_IN_UTF8, ""
     )
-    contexts = read_block(continues, block) if by == "words" and len(read) <= _RANKED else None
+    pays_for_ends = by == "words" and len(read) <= _RANKED and continues.is_distribution
+    contexts = read_block(continues, block) if pays_for_ends else None
     [document] = documents(continues, block, by, contexts)
     record, name = document.as_json(by), by.removesuffix("s")
     units = [{"text": unit.pop(name), **unit} for unit in record.pop(f"{name}_scores")]
@@ -124,7 +125,7 @@ def surprisals(model: Model, text: str, by: By = "tokens") -> Json:
         ranked = rank_texts(continues.language_model, continues.tokenizer, [read], likelier=_LIKELIER)[0]
         for unit, rank, likelier in zip(units, ranked.ranks.tolist(), ranked.likelier, strict=False):
             unit |= {"rank": rank, "likelier": likelier}
-    if by == "words" and len(read) <= _RANKED:
+    if pays_for_ends:
         [figures] = word_figures(continues, block, contexts)
         assert figures.corrections is not None
         for unit, correction in zip(units, figures.corrections.tolist(), strict=True):
@@ -239,6 +240,7 @@ def _counts(
 
 
 _GUESSES = 5  # tokens named of each layer
+_CONTEXT = 8  # tokens named of the text
 
 
 def next_words(model: Model, text: str, top: int = 20, sampling: SamplingConfig | None = None) -> Json:
@@ -246,7 +248,7 @@ def next_words(model: Model, text: str, top: int = 20, sampling: SamplingConfig 
 
     Of each token: `shown`, as people read it; its probability, as `CausalModel.next` gives it; `drawn`, the probability
     after the settings, 0 where they cut it; and `added`, the text that it appends, null for a token that is never
-    generated. Log-probabilities are in nats. Of a text longer than `LONGEST`, the end is read. Raises SettingError,
+    generated. context: the last tokens of the text; tokens_before: how many come before these. Log-probabilities are in nats. Of a text longer than `LONGEST`, the end is read. Raises SettingError,
     MarkerError.
     """
     check_least("top", top, 1)
@@ -291,7 +293,8 @@ def _continuations(model: CausalModel, text: str, top: int, sampling: SamplingCo
     columns = zip(best.tolist(), tokenizer.shown(best.tolist()), added, strict=True)
     return {
         "kind": "next",
-        "context": shown_tokens(tokenizer, ids[-8:]),
+        "context": shown_tokens(tokenizer, ids[-_CONTEXT:]),
+        "tokens_before": max(0, len(ids) - _CONTEXT),
         "possible": int(np.count_nonzero(may_come)),
         "is_distribution": model.is_distribution,
         "entropy": float(-(probs[is_possible] * log_probs[is_possible]).sum()),

@@ -79,6 +79,11 @@ def explore(models: Model | Mapping[str, Model], options: PageOptions) -> Explor
     named = {"model": models} if isinstance(models, Model) else dict(models)
     if not named:
         raise SettingError("there is no model to explore; give at least one")
+    if options.int8 and all(is_table(model.engine) for model in named.values()):
+        raise SettingError(
+            "int8 quantises the matrices of networks, and n-gram models have none: leave it out, or make the table "
+            "compact (chainrule convert --compact)"
+        )
     parts = {name: _packed_model(name, model, options) for name, model in named.items()}
     html = _page(parts)
     size = len(html.encode())
@@ -116,7 +121,7 @@ def _packed_model(name: str, model: Model, options: PageOptions) -> str:
             "tokenizer": tokenizer_record(own.tokenizer, arrays),
             "speller": speller_of(own, arrays),
             "is_distribution": own.is_distribution,
-            "example": _example(options.text) if options.text else example_of(own),
+            "example": example_of(own) if options.text is None else _example(options.text),
         }
     except SettingError as error:
         raise SettingError(f"{name}: {error}") from None
