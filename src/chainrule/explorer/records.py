@@ -29,7 +29,7 @@ from chainrule.decoding.config import SamplingConfig
 from chainrule.decoding.limits import GrowingText
 from chainrule.decoding.next_token import History, Rules, normalise, warped_candidates
 from chainrule.errors import ChainruleError, SettingError
-from chainrule.explorer.example import example_of
+from chainrule.explorer.example import example_of, message_of
 from chainrule.mixture.adaptive import AdaptiveMixture
 from chainrule.mixture.interpolation import LinearMixture, LogLinearMixture
 from chainrule.ngram.config import BACKING_OFF
@@ -57,11 +57,11 @@ LONGEST = 20_000  # characters of a text; the records say how much is left out
 
 def describe(model: object) -> Json:
     """What the views must know of a model: whether it needs a source or picture; whether it fills gaps; whether it can
-    chat; and its example, see `example_of`.
+    chat, and what with, see `message_of`; and its example, see `example_of`.
     """
     given = "source" if isinstance(model, Seq2SeqModel) else "picture" if isinstance(model, CaptionModel) else None
     fills = isinstance(model, Model) and model.is_bidirectional
-    return {"given": given, "fills": fills, "chats": _can_chat(model), "example": example_of(model)}
+    return {"given": given, "fills": fills, **_chat(model), "example": example_of(model)}
 
 
 def text_model(model: object, given: str | None, picture: Picture | None) -> Model:
@@ -85,13 +85,14 @@ def chosen(picture: Picture | None) -> Picture:
     return picture
 
 
-def _can_chat(model: object) -> bool:
+def _chat(model: object) -> Json:
+    """Whether a model can chat, and a first message in its language, null where its folder has none."""
     if not isinstance(model, CausalModel):
-        return False
+        return {"chats": False}
     try:
-        return bool(model.chat_model)
+        return {"chats": True, "message": message_of(model, model.chat_model.format.template)}
     except ChainruleError:
-        return False
+        return {"chats": False}
 
 
 _RANKED = 1000  # characters of a text whose tokens are ranked, which needs the whole distribution at each

@@ -66,39 +66,52 @@ export class Transformer {
     this.session = null; // what was read last, since texts that follow mostly begin alike
   }
 
-  // A state is the tokens that were read, </s> before them; what a network computes of them is kept for one text at a time.
+  // A state is the first `length` of some tokens, to which states that follow add theirs; what begins a text is the first. What a network
+  // computes of them is kept for one text at a time.
   start() {
-    return { inputs: [this.record.begins_with] };
+    return wholeOf([this.record.begins_with]);
   }
 
-  after(state, token) {
-    return { inputs: [...state.inputs, token === END ? this.record.begins_with : token] };
+  after({ tokens, length }, token) {
+    const own = tokens.length === length ? tokens : tokens.slice(0, length);
+    own.push(token === END ? this.record.begins_with : token);
+    return wholeOf(own);
   }
 
   distribution(state) {
-    return this.logProbsOf(this.read(state.inputs).hidden);
+    return this.logProbsOf(this.read(state).hidden);
   }
 
   logProb(state, token) {
     return this.distribution(state)[token];
   }
 
-  /** What the text after which `state` stands has been read to: the last hidden state, and each layer's. watch, edit: as for step. */
-  read(inputs, watch = null, edit = null) {
-    const { context } = this.record;
-    const begin = windowStart(inputs.length, context);
-    let session = watch || edit ? null : this.session;
-    if (session) {
-      let shared = 0;
-      while (shared < session.inputs.length && session.inputs[shared] === inputs[shared]) shared += 1;
-      const isWhole = shared === session.inputs.length && shared <= inputs.length;
-      if (session.begin !== begin) session = null;
-      else if (!isWhole) session = this.cut(session, Math.min(shared, inputs.length - 1));
+  /** What a state has been read to: the last hidden state, and each layer's. watch, edit: as for step. */
+  read(state, watch = null, edit = null) {
+    const reading = this.reading(state, watch, edit);
+    for (;;) {
+      const { done, value } = reading.next();
+      if (done) return value;
     }
-    if (!session) session = { begin, inputs: inputs.slice(0, begin), keys: this.caches(), values: this.caches(), hidden: null, layers: [], edit };
-    for (let i = session.inputs.length; i < inputs.length; i++) {
-      [session.hidden, session.layers] = this.step(inputs[i], i - begin, session, watch);
-      session.inputs.push(inputs[i]);
+  }
+
+  /** The same token by token, for who has to do something else between them. */
+  *reading({ tokens, length }, watch = null, edit = null) {
+    const begin = windowStart(length, this.record.context);
+    let session = watch || edit ? null : this.session;
+    if (session?.begin !== begin) session = null;
+    if (session) {
+      const most = Math.min(session.length, length);
+      let shared = session.tokens === tokens ? most : 0; // tokens are only ever added
+      while (shared < most && session.tokens[shared] === tokens[shared]) shared += 1;
+      if (shared < session.length) session = this.cut(session, Math.min(shared, length - 1));
+    }
+    if (!session) session = { begin, length: begin, keys: this.caches(), values: this.caches(), hidden: null, layers: [], edit };
+    session.tokens = tokens;
+    while (session.length < length) {
+      [session.hidden, session.layers] = this.step(tokens[session.length], session.length - begin, session, watch);
+      session.length += 1;
+      yield;
     }
     if (!watch && !edit) this.session = session;
     return session;
@@ -108,7 +121,7 @@ export class Transformer {
   cut(session, length) {
     const kept = length - session.begin;
     if (kept <= 0) return null;
-    return { begin: session.begin, inputs: session.inputs.slice(0, length), hidden: null, layers: [],
+    return { begin: session.begin, tokens: session.tokens, length, hidden: null, layers: [],
       keys: session.keys.map(rows => rows.slice(0, kept)), values: session.values.map(rows => rows.slice(0, kept)) };
   }
 
@@ -282,14 +295,17 @@ export class Transformer {
 
   /** The distributions that each layer would predict after what a state has read (the logit lens). */
   lens(state) {
-    const { layers } = this.read(state.inputs);
+    const { layers } = this.read(state);
     return layers.map(hidden => this.logProbsOf(this.record.post ? hidden : this.normed(hidden, "encoder.norm")));
   }
 
-  /** As lens, after each token of a text with </s> before it: layer by layer. */
-  lensAlong(inputs) {
+  /** As lens, after each token of a text with what begins it: layer by layer. pause: as for records.js. */
+  async lensAlong(inputs, pause) {
     const layers = Array.from({ length: this.record.layers }, () => []);
-    for (let i = 1; i <= inputs.length; i++) this.lens({ inputs: inputs.slice(0, i) }).forEach((row, layer) => layers[layer].push(row));
+    for (let length = 1; length <= inputs.length; length++) {
+      await pause(length / inputs.length);
+      this.lens({ tokens: inputs, length }).forEach((row, layer) => layers[layer].push(row));
+    }
     return layers;
   }
 
@@ -297,7 +313,7 @@ export class Transformer {
   parts(inputs) {
     const { residual_scale: scale, post, logit_cap: cap, positions } = this.record, begin = windowStart(inputs.length, this.record.context), last = inputs.length - 1 - begin;
     const parts = [], attention = [];
-    const session = this.read(inputs, (layer, head, position, row) => {
+    const session = this.read(wholeOf(inputs), (layer, head, position, row) => {
       if (position === last) (attention[layer] ??= []).push(...row);
     }, (part, layer, position, x) => {
       const isAbsent = part === "heads" || (part === "position" && positions !== "learned" && positions !== "sinusoidal");
@@ -327,10 +343,10 @@ export class Transformer {
   }
 
   /** Log P of every token after each input where the outputs of units become zero, their mean so far, or those for other inputs. */
-  readWithout(inputs, off, by, others) {
+  async readWithout(inputs, off, by, others, pause) {
     const nameOf = (part, layer, head) => part === "heads" ? `${layer + 1}.${head + 1}` : `${layer + 1}.${part}`, sums = new Map(), given = new Map();
     const isOff = (part, layer, head) => layer >= 0 && (off.includes(nameOf(part, layer, head)) || (part !== "heads" && off.includes(String(layer + 1))));
-    if (by === "patch") this.read(others, null, (part, layer, position, x, head) => given.set(`${nameOf(part, layer, head)} ${position}`, x.slice()));
+    if (by === "patch") this.read(wholeOf(others), null, (part, layer, position, x, head) => given.set(`${nameOf(part, layer, head)} ${position}`, x.slice()));
     const rows = [], edit = (part, layer, position, x, head) => {
       if (!isOff(part, layer, head)) return;
       const name = nameOf(part, layer, head), patched = given.get(`${name} ${position}`);
@@ -342,15 +358,19 @@ export class Transformer {
         x.set(sum.map(value => value / (position + 1)));
       }
     };
-    const session = { begin: 0, inputs: [], keys: this.caches(), values: this.caches(), edit };
-    inputs.forEach((token, i) => rows.push(this.logProbsOf(this.step(token, i, session, null)[0])));
+    const session = { begin: 0, keys: this.caches(), values: this.caches(), edit };
+    for (const [i, token] of inputs.entries()) {
+      await pause(i / inputs.length);
+      rows.push(this.logProbsOf(this.step(token, i, session, null)[0]));
+    }
     return rows;
   }
 
-  /** The weights of all heads of each layer, row by row, for a text with </s> before it. */
-  maps(inputs) {
+  /** The weights of all heads of each layer, row by row, for a text with what begins it. pause: as for records.js. */
+  async maps(inputs, pause) {
     const { heads, layers } = this.record, size = inputs.length, weights = Array.from({ length: layers }, () => new Float32Array(heads * size * size));
-    this.read(inputs, (layer, head, position, row) => weights[layer].set(row, (head * size + position) * size));
+    let read = 0;
+    for (const _ of this.reading(wholeOf(inputs), (layer, head, position, row) => weights[layer].set(row, (head * size + position) * size))) await pause(++read / size);
     return weights;
   }
 
@@ -358,6 +378,9 @@ export class Transformer {
     return {};
   }
 }
+
+/** All of some tokens as a state. */
+const wholeOf = tokens => ({ tokens, length: tokens.length });
 
 function weightOf(array, name, shape) {
   const plain = array(name);
