@@ -231,6 +231,9 @@ def test_the_views_work_without_a_server(browser: Browser, tmp_path: Path) -> No
     hostile = "<img/src=x/onerror=window.hacked=1> ke"
     page = opened(browser, {"</script>": table()}, tmp_path / "page.html", text=hostile)
     assert page.evaluate("document.querySelector('textarea').value") == hostile
+    empty = opened(browser, {"lm": table(2)}, tmp_path / "empty.html", text="")
+    assert empty.evaluate("document.querySelector('textarea').value") == ""
+    empty.close()
     names = page.evaluate("[...document.querySelectorAll('#views button')].map(one => one.innerText)")
     assert names == ["Next words", "Surprisal", "Playground", "Step by step", "Remove and replace"]
     write = "[...document.querySelectorAll('button')].find(one => one.innerText === '%s')?.click()"
@@ -250,6 +253,34 @@ def test_the_views_work_without_a_server(browser: Browser, tmp_path: Path) -> No
     page.evaluate("location.hash = 'view=changes&off=1.1'")
     page.wait("document.querySelector('#message').innerText.includes('no heads to switch off')")
     assert page.problems == []
+    page.close()
+
+
+@in_chromium
+def test_a_long_text_is_read_in_slices_and_a_network_reads_no_more_than_it_needs(
+    browser: Browser, networks: dict[str, chainrule.CausalModel], tmp_path: Path
+) -> None:
+    page = opened(browser, {"net": networks["int8"], "table": table()}, tmp_path / "page.html")
+    page.evaluate(
+        "import('page/offline/transformer.js').then(({ Transformer }) => { globalThis.steps = 0; "
+        "const step = Transformer.prototype.step; "
+        "Transformer.prototype.step = function (...given) { steps += 1; return step.apply(this, given); }; "
+        "globalThis.shares = []; document.addEventListener('progress', event => shares.push(event.detail)); })"
+    )
+    text = "ke di ba " * 1000
+    check_next(page, "net", networks["int8"], text.strip())
+    assert page.evaluate("steps") <= 32  # one window
+    for name in ("net", "table"):  # the same, so that they can be compared
+        assert answer(page, "/v1/explore/surprisal", model=name, text=text)["left_out"] == 4000
+    shares = page.evaluate("shares")
+    assert len(shares) > 1
+    assert all(0 <= share <= 1 for share in shares)
+    for path in ("attention", "lens"):
+        asked = f"import('page/server.js').then(server => server.ask('/v1/explore/{path}', {{ model: 'net', text: 'a'.repeat(600) }}))"
+        assert "600 tokens, but the network reads at most 31" in page.evaluate(f"{asked}.catch(error => error.message)")
+    page.evaluate("location.hash = 'view=chat&unit=words'")
+    page.wait("document.querySelector('#wrong').innerText.includes('no Chat of this model')")
+    assert "no field unit" in page.evaluate("document.querySelector('#wrong').innerText")
     page.close()
 
 
@@ -283,6 +314,8 @@ def test_what_a_page_cannot_hold_is_refused_by_name(
     mixed = chainrule.mix([tables["words"], table(1)])
     with pytest.raises(chainrule.SettingError, match="neither"):
         chainrule.explore(mixed)
+    with pytest.raises(chainrule.SettingError, match="n-gram models have none: leave it out"):
+        chainrule.explore({"words": tables["words"], "bytes": tables["bytes"]}, int8=True)
     monkeypatch.setattr("chainrule.explorer.offline.page.MOST", 100_000)
     with pytest.raises(chainrule.SettingError, match=r"the page would have [\d,]+ bytes, and 100,000.*--int8"):
         chainrule.explore(networks["own"])

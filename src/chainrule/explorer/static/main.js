@@ -132,17 +132,24 @@ function say(message) {
 
 /** Asks the server what the model needs, if it has changed. */
 async function describe(signal) {
-  if (about.model === state.model) return;
-  about = await ask("/v1/explore/model", { model: state.model }, signal);
+  const isNew = about.model !== state.model;
+  if (isNew) about = await ask("/v1/explore/model", { model: state.model }, signal);
+  if (!leaveOut() && !isNew) return;
+  drawFields();
+  place("command-list").replaceChildren(...drawCommands(state, about));
+}
+
+/** Leaves out what this page lacks, and says so; whether there was any. */
+function leaveOut() {
   const { view } = state, lacking = Object.keys(FIELDS).filter(name => about.lacks?.includes(name) && state[name] !== FIELDS[name][1]);
   for (const name of lacking) state[name] = FIELDS[name][1];
   const said = [...place("wrong").children];
   if (about.lacks?.includes(view)) change({ view: "next" });
   place("wrong").replaceChildren(...said);
-  complain([...about.lacks?.includes(view) ? [`This page has no ${VIEWS[view].title} of this model, which needs a server or another model: these are its next words.`] : [],
-    ...lacking.map(name => `This page has no field ${name}, which needs a server: it is left out.`)]);
-  drawFields();
-  place("command-list").replaceChildren(...drawCommands(state, about));
+  const wrong =[...about.lacks?.includes(view) ? [`This page has no ${VIEWS[view].title} of this model, which needs a server or another model: these are its next words.`] : [],
+    ...lacking.map(name => `This page has no field ${name}, which needs a server: it is left out.`)];
+  complain(wrong);
+  return wrong.length > 0;
 }
 
 /** Puts the example of the model into fields that nobody wrote in. */

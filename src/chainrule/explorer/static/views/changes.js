@@ -86,7 +86,11 @@ function words(state, change) {
     };
     made.value = editing.value;
     made.addEventListener("input", () => { editing.value = made.value; });
-    made.addEventListener("keydown", ({ key }) => key === "Enter" ? end(true) : key === "Escape" && end(false));
+    made.addEventListener("keydown", event => {
+      if (event.key !== "Enter" && event.key !== "Escape") return;
+      event.preventDefault(); // or it would press the button that gets the focus
+      end(event.key === "Enter");
+    });
     made.addEventListener("blur", () => {
       if (editing?.field !== made) return; // drawn anew, or closed
       close(true);
