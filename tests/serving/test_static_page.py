@@ -175,6 +175,45 @@ def test_tables_give_the_numbers_of_python(
 
 
 @in_chromium
+def test_recurrent_networks_give_the_numbers_of_python(browser: Browser, tmp_path: Path) -> None:
+    training = chainrule.TrainingConfig(steps=3, compile="no")
+    models = {}
+    for name, settings in (
+        ("lstm", {"layers": 2, "residual": True}),
+        ("gru", {"layers": 1, "cell": "gru", "tied": True, "memory": "document"}),
+    ):
+        config = chainrule.RecurrentConfig(width=16, **settings)
+        models[name] = chainrule.train(TRAIN, config, tokenizer="byte", training=training)
+    page = opened(browser, models, tmp_path / "page.html")
+    for i, (name, model) in enumerate(models.items()):
+        for j, text in enumerate(TEXTS):
+            check_surprisals(page, name, model, text, BY[(i + j) % len(BY)])
+            check_next(page, name, model, text, **SAMPLING if j % 2 else {})
+            own, expected = answer(page, "/v1/explore/way", model=name, text=text), way(model, text)
+            assert own["logits"] == pytest.approx(expected["logits"], abs=CLOSE)
+            assert [own["way"][key] for key in ("read", "tokens_before")] == [
+                expected["way"][key] for key in ("read", "tokens_before")
+            ]
+            for layer, one in zip(own["way"]["layers"], expected["way"]["layers"], strict=True):
+                assert layer["units"] == one["units"]
+                for gate, values in one["values"].items():
+                    assert numbers(layer["values"][gate]) == pytest.approx(numbers(values), abs=CLOSE)
+        own, expected = (
+            answer(page, "/v1/explore/changes", model=name, text="ke di", instead="ke xx di"),
+            changes(model, "ke di", "ke xx di"),
+        )
+        check_close(own["after"]["entropy"], expected["after"]["entropy"])
+    own, expected = answer(page, "/v1/explore/lens", model="lstm", text="ka vi"), lens(models["lstm"], "ka vi")
+    assert own["read"] == expected["read"]
+    for layer, one in zip(own["layers"], expected["layers"], strict=True):
+        assert layer["of_next"][:-1] == pytest.approx(one["of_next"][:-1], abs=CLOSE)
+    page.evaluate("location.hash = 'view=way&model=lstm&text=ke+di'")
+    page.wait("document.querySelector('#result').innerText.includes('the hidden state of 16 of 16 units')")
+    assert page.problems == []
+    page.close()
+
+
+@in_chromium
 def test_transformers_give_the_numbers_of_python(
     browser: Browser, networks: dict[str, chainrule.CausalModel], tmp_path: Path
 ) -> None:
@@ -303,22 +342,27 @@ def test_what_a_page_cannot_hold_is_refused_by_name(
 ) -> None:
     small: dict[str, Any] = {"layers": 1, "width": 16}
     training = chainrule.TrainingConfig(steps=1, compile="no")
+    simple = chainrule.RecurrentConfig(**small, cell="rnn_tanh")
+    with pytest.raises(chainrule.SettingError, match=r"simple: cell is rnn_tanh, .*; expected lstm or gru"):
+        chainrule.explore({"simple": chainrule.train(TRAIN, simple, tokenizer="byte", training=training)})
     lstm = chainrule.train(TRAIN, chainrule.RecurrentConfig(**small), tokenizer="byte", training=training)
-    with pytest.raises(chainrule.SettingError, match=r"lstm: .*n-gram models and Transformers"):
-        chainrule.explore({"lstm": lstm})
+    with pytest.raises(chainrule.SettingError, match="needs a Transformer"):
+        chainrule.explore(lstm, int8=True)
     with pytest.raises(chainrule.SettingError, match="positions is relative"):
         chainrule.explore(network(positions="relative"))
     pieces = chainrule.TokenizerConfig(kind="wordpiece", vocabulary_size=400)
     with pytest.raises(chainrule.SettingError, match="wordpiece tokenizer"):
         chainrule.explore(table(2, pieces))
     mixed = chainrule.mix([tables["words"], table(1)])
-    with pytest.raises(chainrule.SettingError, match="neither"):
+    with pytest.raises(chainrule.SettingError, match="none of them"):
         chainrule.explore(mixed)
     with pytest.raises(chainrule.SettingError, match="n-gram models have none: leave it out"):
         chainrule.explore({"words": tables["words"], "bytes": tables["bytes"]}, int8=True)
     monkeypatch.setattr("chainrule.explorer.offline.page.MOST", 100_000)
     with pytest.raises(chainrule.SettingError, match=r"the page would have [\d,]+ bytes, and 100,000.*--int8"):
         chainrule.explore(networks["own"])
+    with pytest.raises(chainrule.SettingError, match="train a smaller network: about a million"):
+        chainrule.explore(lstm)
     with pytest.raises(chainrule.SettingError, match="prune"):
         chainrule.explore(tables["words"])
 

@@ -20,7 +20,7 @@ class PageOptions(Options):
     )
     int8: bool = option(
         False,
-        "static: quantise the matrices of networks to eight bits, as compact does; scores then are those of "
+        "static: quantise the matrices of a Transformer to eight bits, as compact does; scores then are those of "
         "the quantised model",
         is_switch=True,
         needs="static",

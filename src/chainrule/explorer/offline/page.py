@@ -67,7 +67,7 @@ def check_page_file(path: Path, *, overwrite: bool) -> None:
 
 @takes(PageOptions)
 def explore(models: Model | Mapping[str, Model], options: PageOptions) -> ExplorerPage:
-    """The explorer as one file without a server, for models that are small enough: n-gram models and Transformers.
+    """The explorer as one file without a server, for models that are small enough: n-gram models and networks.
 
     models: one, or several by name, the first of which is shown. The page computes itself; its log-probabilities are
     those of `score` to 1e-4 nats a token. Raises SettingError where the page cannot compute with a model, or would be
@@ -98,6 +98,8 @@ def _to_shrink(models: Mapping[str, Model], options: PageOptions) -> str:
     """What makes a page smaller."""
     if all(is_table(model.engine) for model in models.values()):
         return "prune the model (chainrule prune), or train one of a lower order"
+    if not any(model.family == "transformer" for model in models.values()):
+        return "train a smaller network: about a million weights fit"
     if options.int8:
         return "train a smaller network: about 3 million weights in eight bits fit"
     return "store matrices in eight bits (--int8), or train a smaller network: about 3 million such weights fit"

@@ -3,11 +3,13 @@
 import { NGrams, END } from "./ngrams.js";
 import { LONGEST, attention, changes, lens, nextWords, requireDistribution, stateAfter, surprisals, way } from "./records.js";
 import { draw, normalised, uniforms, warped } from "./sampling.js";
+import { Recurrent } from "./recurrent.js";
 import { Speller } from "./speller.js";
 import { Tokenizer } from "./tokenizers.js";
 import { Transformer } from "./transformer.js";
 import { unpack } from "./arrays.js";
 
+const KINDS = { ngram: NGrams, transformer: Transformer, recurrent: Recurrent };
 const LONGEST_OF_NETWORKS = 5000; // characters of a text whose surprisal is shown where one of the models is a network: some seconds of work
 const SLICE = 25; // milliseconds of work between two moments at which the page may draw
 
@@ -38,7 +40,7 @@ async function open(models) {
   let longest = LONGEST;
   for (const block of document.querySelectorAll("script.model")) {
     const { record, array } = await unpack(block.textContent);
-    const model = new (record.model.kind === "ngram" ? NGrams : Transformer)(record.model, array);
+    const model = new KINDS[record.model.kind](record.model, array);
     if (record.model.kind !== "ngram") longest = LONGEST_OF_NETWORKS;
     models.set(record.name, { name: record.name, model, tokenizer: new Tokenizer(record.tokenizer, array),
       speller: new Speller(record.speller, array), isDistribution: record.is_distribution, example: record.example });
@@ -48,7 +50,7 @@ async function open(models) {
 
 /** What only a server can: views and fields of the page that it leaves out. */
 function lacks({ model, isDistribution }) {
-  return ["chat", "beams", "unit", "given", "picture", ...model.maps ? [] : ["attention", "lens"], ...isDistribution ? [] : ["playground", "way", "changes"]];
+  return ["chat", "beams", "unit", "given", "picture", ...model.maps ? [] : ["attention"], ...model.lensAlong ? [] : ["lens"], ...isDistribution ? [] : ["playground", "way", "changes"]];
 }
 
 /** A function that waits, once some time has passed, until the page has drawn, which it tells the share of the work that is done. It raises AbortError if the work is not wanted any more. */

@@ -6,7 +6,7 @@ import { draw, likeliestOf, normalised, uniforms, warped } from "./sampling.js";
 import { showUnseen } from "./tokenizers.js";
 
 export const LONGEST = 20000; // characters of a text
-const CONTEXT = 8; // tokens that are named of a text
+const CONTEXT = 8, WAY_TOKENS = 32; // tokens that are named of a text, and of what a recurrent network reads
 const RANKED = 1000; // characters of a text whose tokens are ranked, which needs the whole distribution at each
 const FIRST = "<s>"; // what stands before a text, whatever a network reads there
 const LIKELIER = 10, GUESSES = 5, MOST_TOKENS = 512, MOST_LENS = 256, LENS_GUESSES = 3, TOP = 10;
@@ -51,7 +51,10 @@ function layersOf(model, tokenizer, state, best) {
 
 export async function stateAfter(model, ids, pause) {
   let state = model.start();
-  for (const id of ids) state = model.after(state, id);
+  for (const id of ids) {
+    await pause();
+    state = model.after(state, id);
+  }
   await readSlowly(model, state, pause);
   return state;
 }
@@ -98,7 +101,7 @@ async function scores({ model, tokenizer, speller }, written, ids, pause, isRank
   for (const [i, token] of [...ids, END].entries()) {
     await pause(i / (ids.length + 1));
     await readSlowly(model, state, pause);
-    const row = model.read || needsRow ? model.distribution(state) : null;
+    const row = model.isNetwork || needsRow ? model.distribution(state) : null;
     const logProb = row ? row[token] : model.logProb(state, token), isUnknown = token === UNKNOWN && i < ids.length;
     let own = logProb;
     if (types !== 1) {
@@ -222,8 +225,8 @@ function checkLength(ids, most, context) {
 
 /** What each layer would predict after each token, as explorer/ways.py has it. */
 export async function lens({ model, tokenizer }, body, pause) {
-  const { ids } = tokenizer.encode(body.text), { context, begins_with: begins } = model.record;
-  if (model.record.layers < 2) throw new Error("This network has one layer that its output reads; the logit lens needs two at least.");
+  const { ids } = tokenizer.encode(body.text), { context = null, begins_with: begins } = model.record;
+  if (!model.lens || model.record.layers < 2) throw new Error("This network has one layer that its output reads; the logit lens needs two at least.");
   checkLength(ids, MOST_LENS, context);
   const layers = await model.lensAlong([begins, ...ids], pause);
   return { kind: "lens", read: [FIRST, ...ids.map(id => tokenizer.shown(id))], layers: layers.map((rows, i) => ({
@@ -237,6 +240,11 @@ export async function way(parts, body, pause) {
   const best = record.tokens.map(token => tokenizer.ids.get(token.token)), state = await stateAfter(model, ids, pause);
   const picked = draw(normalised(warped(model.distribution(state), body)), uniforms(body.seed ?? 1, 0)());
   const said = { ...record, kind: "way", seed: body.seed ?? 1, picked: { token: tokenizer.tokens[picked], shown: tokenizer.shown(picked), added: tokenizer.added(ids, picked, body.text) } };
+  if (model.gates) {
+    const inputs = [model.record.begins_with, ...ids], layers = await model.gates(inputs, pause, base64), shown = [FIRST, ...ids.map(id => tokenizer.shown(id))];
+    const logits = model.logitsOf(state), read = shown.slice(-WAY_TOKENS);
+    return { ...said, logits: best.map(token => logits[token]), way: { kind: "recurrent", read, tokens_before: shown.length - read.length, layers } };
+  }
   if (!model.parts) return { ...said, way: { kind: "ngram" }, logits: null };
   const { heads, layers, positions } = model.record, inputs = state.tokens.slice(0, state.length), own = model.parts(inputs);
   const read = inputs.slice(-own.attention[0].length / heads).map((token, i, all) => i === 0 && all.length === inputs.length ? FIRST : tokenizer.shown(token));

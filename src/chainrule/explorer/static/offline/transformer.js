@@ -1,11 +1,9 @@
 // A small Transformer in the page: as neural/encoders/blocks.py reads one token after another, with keys and values kept.
 
+import { addTo, logProbsOf, logitsOf, product, sigmoid, weightsOf } from "./networks.js";
 import { END } from "./ngrams.js";
 
-const BLOCK = 32; // weights that share a scale in eight bits
-
 const gelu = x => 0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3)));
-const sigmoid = x => 1 / (1 + Math.exp(-x));
 const CLAMP = 7, SHARPNESS = 1.702; // of gpt-oss
 const ACTIVATIONS = {
   relu: x => Math.max(x, 0), relu_squared: x => Math.max(x, 0) ** 2, gelu, geglu: gelu, silu: x => x * sigmoid(x), swiglu: x => x * sigmoid(x),
@@ -30,37 +28,14 @@ function erf(x) {
   return Math.sign(x) * (1 - Math.exp(-x * x) / Math.sqrt(Math.PI) / (size + fraction));
 }
 
-/** W x + b; W by rows. */
-function product(matrix, bias, x, rows) {
-  const out = new Float32Array(rows), width = x.length;
-  for (let row = 0, at = 0; row < rows; row++, at += width) {
-    let a = 0, b = 0, c = 0, d = 0, i = 0; // sums of their own, so that none waits for another; an array here would cost twice the product
-    for (; i + 3 < width; i += 4) {
-      a += matrix[at + i] * x[i];
-      b += matrix[at + i + 1] * x[i + 1];
-      c += matrix[at + i + 2] * x[i + 2];
-      d += matrix[at + i + 3] * x[i + 3];
-    }
-    for (; i < width; i++) a += matrix[at + i] * x[i];
-    out[row] = a + b + c + d + (bias ? bias[row] : 0);
-  }
-  return out;
-}
-
-function addTo(x, y, scale = 1) {
-  for (let i = 0; i < x.length; i++) x[i] += scale * y[i];
-  return x;
-}
-
 const lengthOf = x => Math.sqrt(x.reduce((sum, value) => sum + value * value, 0));
 
 export class Transformer {
+  isNetwork = true;
+
   constructor(record, array) {
     this.record = record;
-    this.weights = {};
-    for (const [name, shape] of Object.entries(record.shapes)) this.weights[name] = weightOf(array, name, shape);
-    this.vocabularySize = record.shapes["embedding.weight"][0];
-    this.output = this.weights["output.weight"] ?? this.weights["embedding.weight"];
+    Object.assign(this, weightsOf(record, array));
     const { positions, rotated, rotary_base: base } = record;
     if (positions === "rotary") this.waves = Float64Array.from({ length: rotated / 2 }, (_, i) => base ** (-2 * i / rotated));
     this.session = null; // what was read last, since texts that follow mostly begin alike
@@ -274,23 +249,12 @@ export class Transformer {
     return out;
   }
 
-  /** The logits of all tokens; <s> has none. */
   logitsOf(hidden) {
-    const { logit_scale: scale, logit_cap: cap } = this.record, x = scale === 1 ? hidden : hidden.map(value => value * scale);
-    const logits = Float64Array.from(product(this.output, this.weights["output.bias"], x, this.vocabularySize));
-    if (cap !== null) for (let i = 0; i < logits.length; i++) logits[i] = Math.tanh(logits[i] / cap) * cap;
-    logits[1] = -Infinity;
-    return logits;
+    return logitsOf(this, hidden);
   }
 
-  /** log P of every token by the output. */
   logProbsOf(hidden) {
-    const logits = this.logitsOf(hidden);
-    let highest = -Infinity, total = 0;
-    for (const logit of logits) highest = Math.max(highest, logit);
-    for (const logit of logits) total += Math.exp(logit - highest);
-    const norm = highest + Math.log(total);
-    return logits.map(logit => logit - norm);
+    return logProbsOf(this.logitsOf(hidden));
   }
 
   /** The distributions that each layer would predict after what a state has read (the logit lens). */
@@ -381,16 +345,6 @@ export class Transformer {
 
 /** All of some tokens as a state. */
 const wholeOf = tokens => ({ tokens, length: tokens.length });
-
-function weightOf(array, name, shape) {
-  const plain = array(name);
-  if (plain) return plain;
-  const numbers = array(`${name}#int8`), scales = array(`${name}#scales`), values = new Float32Array(shape[0] * shape[1]);
-  for (let block = 0, at = 0; block < scales.length; block++) {
-    for (let i = 0; i < BLOCK; i++, at++) values[at] = numbers[at] * scales[block];
-  }
-  return values;
-}
 
 /** As in neural/scoring.py. */
 function windowStart(inputs, context) {
