@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import itertools
 import json
+import math
 import re
 from importlib.resources import files
 from pathlib import Path
@@ -20,6 +21,7 @@ from chainrule.explorer.changes import changes
 from chainrule.explorer.pictures import attention
 from chainrule.explorer.records import next_words, surprisals
 from chainrule.explorer.ways import lens, way
+from chainrule.neural.layers.matrix_products import is_packed, unpacked_shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -306,11 +308,16 @@ def test_a_long_text_is_read_in_slices_and_a_network_reads_no_more_than_it_needs
         "Transformer.prototype.step = function (...given) { steps += 1; return step.apply(this, given); }; "
         "globalThis.shares = []; document.addEventListener('progress', event => shares.push(event.detail)); })"
     )
-    text = "ke di ba " * 1000
+    text = "ke di ba " * 2300
     check_next(page, "net", networks["int8"], text.strip())
     assert page.evaluate("steps") <= 32  # one window
-    for name in ("net", "table"):  # the same, so that they can be compared
-        assert answer(page, "/v1/explore/surprisal", model=name, text=text)["left_out"] == 4000
+    parameters = networks["int8"].engine.network.named_parameters()
+    weights = sum(math.prod(unpacked_shape(one) if is_packed(one) else one.shape) for _, one in parameters)
+    read = int(5e8 / weights / 100) * 100
+    assert 1000 < read < 20_000
+    # The bound of the network is that of the table, too, so that they can be compared.
+    assert answer(page, "/v1/explore/surprisal", model="table", text=text)["left_out"] == len(text) - read
+    assert answer(page, "/v1/explore/surprisal", model="net", text=text[:1500])["left_out"] == 0
     shares = page.evaluate("shares")
     assert len(shares) > 1
     assert all(0 <= share <= 1 for share in shares)

@@ -10,7 +10,8 @@ import { Transformer } from "./transformer.js";
 import { unpack } from "./arrays.js";
 
 const KINDS = { ngram: NGrams, transformer: Transformer, recurrent: Recurrent };
-const LONGEST_OF_NETWORKS = 5000; // characters of a text whose surprisal is shown where one of the models is a network: some seconds of work
+// Of a text whose surprisal a network gives: characters times weights, some seconds of work; and the characters that are read at least.
+const WORK = 5e8, SHORTEST = 1000;
 const SLICE = 25; // milliseconds of work between two moments at which the page may draw
 
 /** As in server.js. */
@@ -41,11 +42,18 @@ async function open(models) {
   for (const block of document.querySelectorAll("script.model")) {
     const { record, array } = await unpack(block.textContent);
     const model = new KINDS[record.model.kind](record.model, array);
-    if (record.model.kind !== "ngram") longest = LONGEST_OF_NETWORKS;
+    longest = Math.min(longest, longestOf(record.model));
     models.set(record.name, { name: record.name, model, tokenizer: new Tokenizer(record.tokenizer, array),
       speller: new Speller(record.speller, array), isDistribution: record.is_distribution, example: record.example });
   }
   for (const parts of models.values()) parts.longest = longest; // the same for all, since they are compared
+}
+
+/** The characters of a text whose surprisal a model gives in one go, in whole hundreds. */
+function longestOf({ shapes }) {
+  if (!shapes) return LONGEST;
+  const weights = Object.values(shapes).reduce((sum, shape) => sum + shape.reduce((size, side) => size * side, 1), 0);
+  return Math.max(SHORTEST, Math.min(LONGEST, 100 * Math.floor(WORK / weights / 100)));
 }
 
 /** What only a server can: views and fields of the page that it leaves out. */
