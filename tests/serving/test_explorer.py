@@ -260,7 +260,7 @@ def test_one_bound_on_the_length_is_told_and_none_where_no_length_would_do(folde
             view(narrow, long.strip())
         assert view(narrow, "ke di ba ke di ")  # 15 letters
         for name in ("ngram", "lstm"):
-            with pytest.raises(chainrule.SettingError, match="no attention|no layers|one layer"):
+            with pytest.raises(chainrule.SettingError, match=r"no attention|no layers|one layer"):
                 view(chainrule.load(folders[name]), long)
     wide = network_of_two_layers(context=1024)
     for view, most in ((attention, 512), (lens, 256)):

@@ -321,7 +321,9 @@ def test_an_address_that_names_what_is_not_there_is_told(explored: Running, open
     page.evaluate("[...document.querySelectorAll('#views button')].find(one => one.innerText === 'Surprisal').click()")
     assert page.evaluate("document.querySelector('#wrong').childElementCount") == 0
     assert "messages [; expected a conversation" in show(page, view="chat", model="talker", messages="[")
-    assert "There is no head 99 in text, layer 2" in show(page, view="attention", model="talker", text="ke", layer=1, head=98)
+    assert "There is no head 99 in text, layer 2" in show(
+        page, view="attention", model="talker", text="ke", layer=1, head=98
+    )
     page.evaluate(
         "(field => { field.value = 'transformer'; field.dispatchEvent(new Event('input')) })"
         "(document.querySelector('[name=model]'))"
@@ -331,9 +333,7 @@ def test_an_address_that_names_what_is_not_there_is_told(explored: Running, open
     assert "layer=" not in page.evaluate("location.hash")
 
 
-def test_the_colours_of_differences_end_where_their_slider_says(
-    explored: Running, opened: Callable[..., Page]
-) -> None:
+def test_the_colours_of_differences_end_where_their_slider_says(explored: Running, opened: Callable[..., Page]) -> None:
     page = opened(explored, view="surprisal", model="ngram", other="lstm", text=TEXT, difference=12)
     legend = page.evaluate("[...document.querySelectorAll('.legend .key')].map(one => one.innerText)")
     assert (legend[0], legend[-1]) == ("−12 or less", "12 or more")

@@ -88,8 +88,8 @@ def test_a_head_is_switched_off_and_a_word_replaced_by_clicks(browser: Browser, 
 def press_on(page: Page, selector: str) -> None:
     """Presses the mouse, and lets it go when the page has had time to be drawn anew."""
     page.evaluate(f"document.querySelector('{selector}').scrollIntoView({{ block: 'center' }})")
-    box = f"(one => [one.x + one.width / 2, one.y + one.height / 2])(document.querySelector('{selector}').getBoundingClientRect())"
-    x, y = page.evaluate(box)
+    box = f"document.querySelector('{selector}').getBoundingClientRect()"
+    x, y = page.evaluate(f"(one => [one.x + one.width / 2, one.y + one.height / 2])({box})")
     page.call("Input.dispatchMouseEvent", type="mousePressed", x=x, y=y, button="left", clickCount=1)
     page.wait(DONE)
     page.call("Input.dispatchMouseEvent", type="mouseReleased", x=x, y=y, button="left", clickCount=1)
@@ -98,7 +98,7 @@ def press_on(page: Page, selector: str) -> None:
 def test_several_words_are_replaced_one_after_another(browser: Browser, served: Running) -> None:
     page = opened(browser, served, view="changes", model="ngram")
     field = "document.querySelector('#result input')"
-    place = "[data-place=\"{}\"]".format
+    place = '[data-place="{}"]'.format
     press_on(page, place(2))
     page.wait(f"{field}?.value === 'di' && document.activeElement === {field}")
     page.write("fi fe")

@@ -322,7 +322,8 @@ def test_a_long_text_is_read_in_slices_and_a_network_reads_no_more_than_it_needs
     assert len(shares) > 1
     assert all(0 <= share <= 1 for share in shares)
     for path in ("attention", "lens"):
-        asked = f"import('page/server.js').then(server => server.ask('/v1/explore/{path}', {{ model: 'net', text: 'a'.repeat(600) }}))"
+        body = "{ model: 'net', text: 'a'.repeat(600) }"
+        asked = f"import('page/server.js').then(server => server.ask('/v1/explore/{path}', {body}))"
         assert "600 tokens, but the network reads at most 31" in page.evaluate(f"{asked}.catch(error => error.message)")
     page.evaluate("location.hash = 'view=chat&unit=words'")
     page.wait("document.querySelector('#wrong').innerText.includes('no Chat of this model')")

@@ -249,8 +249,8 @@ def next_words(model: Model, text: str, top: int = 20, sampling: SamplingConfig 
 
     Of each token: `shown`, as people read it; its probability, as `CausalModel.next` gives it; `drawn`, the probability
     after the settings, 0 where they cut it; and `added`, the text that it appends, null for a token that is never
-    generated. context: the last tokens of the text; tokens_before: how many come before these. Log-probabilities are in nats. Of a text longer than `LONGEST`, the end is read. Raises SettingError,
-    MarkerError.
+    generated. context: the last tokens of the text; tokens_before: how many come before these. Log-probabilities are in
+    nats. Of a text longer than `LONGEST`, the end is read. Raises SettingError, MarkerError.
     """
     check_least("top", top, 1)
     read = text[-LONGEST:]

@@ -220,9 +220,7 @@ def check_length(network: Network, tokens: int, limit: int | None = None) -> Non
             "with a longer context"
         )
     if own is not None and tokens > own and (limit is None or own <= limit):
-        raise SettingError(
-            f"the text has {tokens:,} tokens, but the network reads at most {own:,} at once; shorten it"
-        )
+        raise SettingError(f"the text has {tokens:,} tokens, but the network reads at most {own:,} at once; shorten it")
     if limit is not None and tokens > limit:
         raise SettingError(f"the text has {tokens:,} tokens; this is shown of up to {limit:,}: shorten it")
 
