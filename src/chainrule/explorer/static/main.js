@@ -117,7 +117,8 @@ function drawResult() {
 }
 
 let isPressed = false, waits = false;
-addEventListener("pointerdown", event => { isPressed = place("result").contains(event.target); });
+// Buttons alone: the list of a select takes the release for itself.
+addEventListener("pointerdown", event => { isPressed = Boolean(event.target.closest?.("#result button")); });
 for (const end of ["pointerup", "pointercancel"]) {
   addEventListener(end, () => setTimeout(() => { // after the click
     isPressed = false;
