@@ -1,6 +1,7 @@
 """Speed and steadiness of `chainrule serve`, on the loopback address; the server is a process of its own.
 
 python bench/serving.py MODEL TEXT [--what latency throughput scoring load sockets disconnects broken-off] [--workers 2]
+python bench/serving.py MODEL TEXT --what plain --clients 32 --tokens 64   # by ab (apt-get install apache2-utils)
 python bench/serving.py MODEL TEXT --url http://127.0.0.1:9000   # another server with OpenAI's interface
 """
 
@@ -10,11 +11,14 @@ import argparse
 import asyncio
 import json
 import random
+import re
+import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
 from statistics import median
+from tempfile import NamedTemporaryFile
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -139,6 +143,25 @@ async def mixed_load(url: str, model: str, prompts: list[str], seconds: float, p
             "own memory: at the start, after a quarter, at the end",
             f"{sizes[0]} {sizes[len(sizes) // 4]} {sizes[-1]} MB",
         )
+
+
+def plain(url: str, model: str, prompt: str, clients: int, tokens: int, temperature: float) -> None:
+    """Prints what ab gets, all of whose clients send the same request: all at once, then one alone for one token."""
+    if shutil.which("ab") is None:
+        sys.exit("there is no ab to ask with: apt-get install apache2-utils")
+    for together, length, requests in ((clients, tokens, 20 * clients), (1, 1, 300)):
+        body = {"model": model, "prompt": prompt, "max_tokens": length, "min_tokens": length}
+        with NamedTemporaryFile("w", suffix=".json") as file:
+            file.write(json.dumps({**body, "temperature": temperature}))
+            file.flush()
+            command = ["ab", "-q", "-k", "-l", "-c", str(together), "-n", str(requests), "-p", file.name]
+            command += ["-T", "application/json", f"{url.rstrip('/')}/v1/completions"]
+            said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        if "Non-2xx responses" in said or not re.search(r"Failed requests: +0\n", said):
+            sys.exit(f"requests failed:\n{said}")
+        [rate], [middle] = re.findall(r"Requests per second: +([\d.]+)", said), re.findall(r" 50% +(\d+)", said)
+        what = f"ab, {together} clients x {length} tokens, temperature {temperature}"
+        row(what, f"{float(rate) * length:,.0f} tokens a second; half of the answers within {middle} ms")
 
 
 def own_memory(process: int) -> int:
@@ -312,6 +335,8 @@ def main() -> None:
                 given = options.clients, options.tokens, options.temperature, options.rounds or 2
                 speed = offline(options.model, prompts, *given)
                 row("the same, our own batch without a server", f"{speed:,.0f} tokens a second")
+        if "plain" in options.what:
+            plain(url, name, prompts[0], options.clients, options.tokens, options.temperature)
         if "scoring" in options.what:
             some = lines[: options.sentences]
             for logprobs in (0, 1):

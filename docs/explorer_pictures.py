@@ -54,6 +54,7 @@ PICTURES = (
     Picture("explorer-surprisal", 850, _SURPRISAL),
     Picture("explorer-surprisal-dark", 850, _SURPRISAL, dark=True),
     Picture("explorer-attention", 1600, _ATTENTION),
+    Picture("explorer-attention-dark", 1600, _ATTENTION, dark=True),
     Picture("explorer-lines-dark", 1340, {**_ATTENTION, "as": "lines"}, dark=True),
     Picture("explorer-beams", 1000, {"view": "beams", "model": "transformer", "text": "Return a list of", "length": 4}),
 )

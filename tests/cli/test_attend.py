@@ -47,7 +47,7 @@ def test_a_row_of_a_target_is_the_token_that_is_written_there(
     across, own = maps["target on source, layer 1"], maps["target, layer 1"]
     assert across.rows == own.rows == [*written["tokens"], "</s>"]
     assert across.columns == [*written["source_tokens"], "</s>"]
-    assert own.columns == ["</s>", *written["tokens"]]
+    assert own.columns == ["<s>", *written["tokens"]]
     attention = np.array(written["attention"])
     np.testing.assert_allclose(across.weights.mean(0)[: len(attention)], attention, atol=1e-4)
     assert len(attention) >= len(written["tokens"]) > 0

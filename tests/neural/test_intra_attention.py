@@ -97,7 +97,7 @@ def test_what_each_token_looked_at_is_drawn() -> None:
     text = "the fbi is chasing a criminal"
     found = library.attend(model, text)
     assert [layer.title for layer in found.maps] == ["own past, layer 1", "own past, layer 2"]
-    rows = ["</s>", *text.split()]
+    rows = ["<s>", *text.split()]
     for layer in found.maps:
         assert list(layer.rows) == list(layer.columns) == rows
         [weights] = layer.weights

@@ -16,6 +16,7 @@ import chainrule
 from chainrule.explorer.pictures import attention
 from chainrule.explorer.records import next_words, surprisals
 from chainrule.explorer.show import page_files
+from chainrule.explorer.ways import lens, way
 from chainrule.neural.config.vision import ResNetLabelling
 from chainrule.pictures.codec import encode_png
 
@@ -125,6 +126,11 @@ def test_scores_that_are_no_distribution_have_surprisals_without_ranks() -> None
     record = surprisals(model, TEXT)
     assert record["log_prob"] == pytest.approx(model.score([TEXT])[0], abs=1e-4)
     assert "rank" not in record["units"][0]
+    record = surprisals(model, TEXT, "words")
+    assert sum(unit["text_log_prob"] for unit in record["units"]) == pytest.approx(record["text_log_prob"])
+    assert "whole_log_prob" not in record["units"][0]
+    with pytest.raises(chainrule.SettingError, match="do not sum to one"):
+        way(model, TEXT)
 
 
 def test_words_pay_for_their_own_ends(served: Running) -> None:
@@ -145,7 +151,15 @@ def test_a_long_text_is_cut_and_the_record_says_so(served: Running) -> None:
     assert record["tokens"] == asked(served, "next", "ngram", text="ba fi fe ")["tokens"]
 
 
-def test_beams_and_attention_are_those_of_the_library(served: Running, folders: dict[str, Path]) -> None:
+def network_of_two_layers(context: int) -> chainrule.CausalModel:
+    config = chainrule.TransformerConfig(layers=2, width=16, heads=2, context=context, zero_projections=False)
+    training = chainrule.TrainingConfig(steps=1, compile="no")
+    return chainrule.train(FIXTURES / "train.txt", config, tokenizer="byte", training=training)
+
+
+def test_beams_and_attention_are_those_of_the_library(
+    served: Running, folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     tree = asked(served, "beams", "ngram", text="ke", size=2, max_tokens=4)
     [best] = chainrule.load(folders["ngram"]).beam("ke", chainrule.BeamConfig(size=2), chainrule.Limits(max_tokens=4))
     assert tree["nodes"][tree["best"][-1]]["total"] == pytest.approx(best.log_prob, abs=1e-5)
@@ -158,16 +172,22 @@ def test_beams_and_attention_are_those_of_the_library(served: Running, folders: 
     assert "without" not in record  # it costs a reading for each head, so only who asks for it waits
     effects = chainrule.inspect(chainrule.load(folders["transformer"]), "ke di", remove="zero").effects
     record = asked(served, "attention", "transformer", text="ke di", without=True)
-    np.testing.assert_allclose(record["without"], effects[0, : len(layer.weights)], atol=1e-5)
+    np.testing.assert_allclose(record["without"], [effects[0, : len(layer.weights)]], atol=1e-5)
+    monkeypatch.setattr("chainrule.explorer.pictures._MOST_READ", 5)
+    deep = network_of_two_layers(context=16)
+    effects = chainrule.inspect(deep, "ke di", remove="zero", progress=False).effects
+    first, second = attention(deep, "ke di", 1, without=True)["without"]
+    assert first is None
+    np.testing.assert_allclose(second, effects[1, :2], atol=1e-5)
+    monkeypatch.undo()
+    np.testing.assert_allclose(attention(deep, "ke di", 1, without=True)["without"], effects[:2, :2], atol=1e-5)
     assert not asked(served, "attention", "transformer", text="", without=True)["removable"]
 
 
 def test_layers_of_a_network_are_read_by_its_output(served: Running, folders: dict[str, Path]) -> None:
     record = asked(served, "next", "lstm", text=TEXT, top=5)
     assert "layers" not in record  # it has one
-    with_two = chainrule.TransformerConfig(layers=2, width=16, heads=2, context=16)
-    training = chainrule.TrainingConfig(steps=1, compile="no")
-    model = chainrule.train(FIXTURES / "train.txt", with_two, tokenizer="byte", training=training)
+    model = network_of_two_layers(context=16)
     own = next_words(model, TEXT, 5)
     assert [layer["layer"] for layer in own["layers"]] == [1, 2]
     last = own["layers"][-1]
@@ -231,6 +251,40 @@ def test_captions_are_looked_into_given_a_picture(tmp_path: Path) -> None:
             response = server.client.post("/v1/explore/next", json={"text": "red", "picture": wrong})
             assert response.status_code == 400
             assert "picture" in response.json()["error"]["message"]
+
+
+def test_one_bound_on_the_length_is_told_and_none_where_no_length_would_do(folders: dict[str, Path]) -> None:
+    narrow, long = network_of_two_layers(context=16), "ke di ba " * 200
+    for view in (attention, lens):
+        with pytest.raises(chainrule.SettingError, match=r"1,799 tokens, but the network reads at most 15 at once"):
+            view(narrow, long.strip())
+        assert view(narrow, "ke di ba ke di ")  # 15 letters
+        for name in ("ngram", "lstm"):
+            with pytest.raises(chainrule.SettingError, match=r"no attention|no layers|one layer"):
+                view(chainrule.load(folders[name]), long)
+    wide = network_of_two_layers(context=1024)
+    for view, most in ((attention, 512), (lens, 256)):
+        with pytest.raises(chainrule.SettingError, match=rf"513 tokens; this is shown of up to {most}: shorten it"):
+            view(wide, "a" * 513)
+    assert attention(wide, "a" * 512)["rows"][0] == "<s>"
+    single = network_of_two_layers(context=1)
+    for view in (attention, lens):
+        with pytest.raises(chainrule.SettingError, match=r"one token at a time \(context 1\)"):
+            view(single, "ke")
+        assert view(single, "")
+
+
+def test_the_beginning_has_one_name_and_what_is_left_out_is_counted(folders: dict[str, Path]) -> None:
+    network, counted, text = network_of_two_layers(context=16), chainrule.load(folders["ngram"]), "ke di ba fi fe " * 2
+    assert {record["read"][0] for record in (lens(network, TEXT), way(network, TEXT)["way"])} == {"<s>"}
+    assert attention(network, TEXT)["columns"][0] == "<s>"
+    through = way(network, text)["way"]
+    assert through["read"][0] != "<s>"  # the window has moved on
+    assert through["tokens_before"] + len(through["read"]) == len(text) + 1
+    assert way(counted, text)["tokens_before"] == 2
+    assert way(counted, TEXT)["tokens_before"] == 0
+    gates = way(chainrule.load(folders["lstm"]), text * 2)["way"]
+    assert gates["tokens_before"] + len(gates["read"]) == 2 * len(text) + 1
 
 
 def test_a_view_says_what_a_model_needs_for_it(served: Running) -> None:

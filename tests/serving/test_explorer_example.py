@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +11,8 @@ import pytest
 
 import chainrule
 from chainrule.api.training.example import LAST, sentence_of, shorten
-from chainrule.explorer.example import example_of
+from chainrule.applications.chat_template import ChatTemplate
+from chainrule.explorer.example import example_of, message_of
 from chainrule.text.tokenization.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -85,6 +87,21 @@ def test_an_example_has_a_beginning_and_a_gap() -> None:
     }
     model.record["example"] = {"text": "日本語の文章", "held_out": True}  # a script without spaces
     assert example_of(model) == {"text": "日本語の文章", "begin": "日本語", "gap": "日本語の文章 [MASK]", "given": None}
+
+
+def test_a_first_message_is_what_the_user_says_in_the_models_own_text() -> None:
+    model = chainrule.train(chainrule.Lines(LINES), chainrule.NGramConfig(order=2))
+    source = "{% for one in messages %}<{{ one.role }}> {{ one.content }}\n{% endfor %}<assistant>"
+    template = ChatTemplate(source, {}, "the model", datetime.now)
+    for text, message in (
+        ("<user> Wie geht es dir? <assistant> Gut, danke.", "Wie geht es dir?"),
+        ("<user> Wie geht es", "Wie geht es"),
+        ("Der Hund beißt den Mann.", "Der Hund beißt den Mann."),
+    ):
+        model.record["example"] = {"text": text, "held_out": True}
+        assert message_of(model, template) == message
+    del model.record["example"]
+    assert message_of(model, template) is None
 
 
 @pytest.mark.parametrize("damaged", [None, {}, {"text": 3}, {"text": " "}, "a text"])

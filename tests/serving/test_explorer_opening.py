@@ -48,7 +48,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
 def go(page: Page, **state: Any) -> None:
     page.evaluate(
         "new Promise(done => { addEventListener('hashchange', () => done(), { once: true }); "
-        f"location.hash = {json.dumps(urlencode(state) or 'x')}; }})"
+        f"location.hash = {json.dumps(urlencode(state) or 'view=next')}; }})"
     )
     page.wait(DONE)
 

@@ -305,6 +305,57 @@ def test_special_tokens_are_not_chosen_first_and_can_be_left_out(
     assert page.evaluate(options) == every[1:]
 
 
+def test_an_address_that_names_what_is_not_there_is_told(explored: Running, opened: Callable[..., Page]) -> None:
+    page = opened(explored, view="nowhere", model="nobody", other="none", temperature="hot", top_k="1.5", colour="red")
+    told = page.evaluate("[...document.querySelectorAll('#wrong p')].map(one => one.innerText)")
+    for says in (
+        "view nowhere; expected next, surprisal",
+        "model nobody; expected ngram, mixture",
+        "other none; expected ngram",
+        "temperature hot; expected a number from 0 to 2",
+        "top_k 1.5; expected a whole number from 0 to 100",
+        "colour red; expected a field of this page",
+    ):
+        assert sum(says in one for one in told) == 1, told
+    assert len(told) == 6
+    page.evaluate("[...document.querySelectorAll('#views button')].find(one => one.innerText === 'Surprisal').click()")
+    assert page.evaluate("document.querySelector('#wrong').childElementCount") == 0
+    assert "messages [; expected a conversation" in show(page, view="chat", model="talker", messages="[")
+    assert "There is no head 99 in text, layer 2" in show(
+        page, view="attention", model="talker", text="ke", layer=1, head=98
+    )
+    page.evaluate(
+        "(field => { field.value = 'transformer'; field.dispatchEvent(new Event('input')) })"
+        "(document.querySelector('[name=model]'))"
+    )
+    page.wait(f"{DONE} && location.hash.includes('transformer')")
+    assert "There is no head" not in page.text  # another model has heads of its own
+    assert "layer=" not in page.evaluate("location.hash")
+
+
+def test_the_colours_of_differences_end_where_their_slider_says(explored: Running, opened: Callable[..., Page]) -> None:
+    page = opened(explored, view="surprisal", model="ngram", other="lstm", text=TEXT, difference=12)
+    legend = page.evaluate("[...document.querySelectorAll('.legend .key')].map(one => one.innerText)")
+    assert (legend[0], legend[-1]) == ("−12 or less", "12 or more")
+    sliders = "[...document.querySelectorAll('#controls [type=range]')].map(one => [one.name, one.value])"
+    assert page.evaluate(sliders) == [["difference", "12"]]
+    show(page, view="surprisal", model="ngram", text=TEXT)
+    assert page.evaluate(sliders) == [["scale", "32"]]
+    assert "After “… di ba ke di ba ke di ba”" in show(page, view="next", model="ngram", text="ke di ba " * 4)
+
+
+def test_beams_on_a_narrow_screen_are_a_list_of_lists(explored: Running, opened: Callable[..., Page]) -> None:
+    page = opened(explored, view="beams", model="ngram", text="ke", length=4, width=390)
+    record = explored.client.post(
+        "/v1/explore/beams", json={"model": "ngram", "text": "ke", "max_tokens": 4, "size": 3}
+    ).json()
+    assert not page.evaluate("document.querySelector('.tree').checkVisibility()")
+    best = page.evaluate("[...document.querySelectorAll('.outline strong')].map(one => one.innerText).join(' ')")
+    path = [record["shown"][i] for i in record["best"]]
+    assert best == " ".join(path)
+    assert page.evaluate("getComputedStyle(document.querySelector('button:disabled')).cursor") == "default"
+
+
 def test_words_in_place_of_tokens(explored: Running, folders: dict[str, Path], opened: Callable[..., Page]) -> None:
     page = opened(explored, view="next", model="ngram", unit="words", text="ke d")
     expected = chainrule.load(folders["ngram"]).complete("ke d", 20)

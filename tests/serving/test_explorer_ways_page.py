@@ -79,6 +79,47 @@ def test_a_head_is_switched_off_and_a_word_replaced_by_clicks(browser: Browser, 
     page.wait(DONE)
     assert "the other text, without layer 1, head 2" in page.text
     assert "chainrule inspect transformer/" in page.evaluate("document.querySelector('#command-list').textContent")
+    saved = saved_file(page)
+    assert "<h1>Remove and replace · transformer</h1>" in saved
+    assert "Switched off: layer 1, head 2" in saved
+    closed(page)
+
+
+def press_on(page: Page, selector: str) -> None:
+    """Presses the mouse, and lets it go when the page has had time to be drawn anew."""
+    page.evaluate(f"document.querySelector('{selector}').scrollIntoView({{ block: 'center' }})")
+    box = f"document.querySelector('{selector}').getBoundingClientRect()"
+    x, y = page.evaluate(f"(one => [one.x + one.width / 2, one.y + one.height / 2])({box})")
+    page.call("Input.dispatchMouseEvent", type="mousePressed", x=x, y=y, button="left", clickCount=1)
+    page.wait(DONE)
+    page.call("Input.dispatchMouseEvent", type="mouseReleased", x=x, y=y, button="left", clickCount=1)
+
+
+def test_several_words_are_replaced_one_after_another(browser: Browser, served: Running) -> None:
+    page = opened(browser, served, view="changes", model="ngram")
+    field = "document.querySelector('#result input')"
+    place = '[data-place="{}"]'.format
+    press_on(page, place(2))
+    page.wait(f"{field}?.value === 'di' && document.activeElement === {field}")
+    page.write("fi fe")
+    press_on(page, place(4))  # while the first is still open
+    page.wait(f"{field}?.value === 'ba' && document.activeElement === {field}")
+    page.wait(f"location.hash.includes('instead=ke+fi+fe+ba') && {DONE}")
+    assert page.evaluate(f"{field}.value") == "ba"  # the answer has come, and the field is still there
+    page.write("gi")
+    press_on(page, "#result h2")  # beside it
+    page.wait("location.hash.includes('instead=ke+fi+fe+gi')")
+    page.wait(f"{DONE} && !{field}")
+    closed(page)
+    page = opened(browser, served, view="changes", model="ngram", instead="ke fi ba")
+    for number, word in ((2, "di"), (0, "ke")):  # the text as it is, and a word that stays as it is
+        press_on(page, place(number))
+        page.wait(f"{field} && document.activeElement === {field}")
+        page.write(word)
+        page.press("Enter")
+        page.wait(f"{DONE} && !{field}")
+        assert "instead" not in page.evaluate("location.hash")
+        assert page.evaluate("document.activeElement.dataset.place") == str(number)
     closed(page)
 
 
@@ -95,15 +136,19 @@ def test_the_drawn_token_is_appended_and_steps_stay_open(browser: Browser, serve
     closed(page)
 
 
+def saved_file(page: Page) -> str:
+    page.evaluate("globalThis.saved = null; URL.createObjectURL = file => { saved = file; return 'data:,'; }")
+    page.evaluate(
+        "[...document.querySelectorAll('button')].find(one => one.innerText === 'Save as one HTML file').click()"
+    )
+    page.wait("saved")
+    return str(page.evaluate("saved.text()"))
+
+
 def test_every_view_is_saved_as_a_file_that_shows_it(browser: Browser, served: Running) -> None:
     for view, part in (("way", "Softmax"), ("attention", "head"), ("changes", "As it is"), ("surprisal", "bits")):
         page = opened(browser, served, view=view, model="transformer")
-        page.evaluate("globalThis.saved = null; URL.createObjectURL = file => { saved = file; return 'data:,'; }")
-        page.evaluate(
-            "[...document.querySelectorAll('button')].find(one => one.innerText === 'Save as one HTML file').click()"
-        )
-        page.wait("saved")
-        saved = page.evaluate("saved.text()")
+        saved = saved_file(page)
         assert part in saved
         assert "--heat-1" in saved  # its styles
         assert "<canvas" not in saved

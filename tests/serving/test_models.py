@@ -124,6 +124,10 @@ def test_words_are_those_of_the_table(served: Running, folders: dict[str, Path],
     assert [{"sentence": i, **word} for i, one in enumerate(answered, 1) for word in one["words"]] == rows
     error = served.client.post("/v1/score", json={**asked, "given": "ka"}).json()["error"]
     assert error["param"] == "words"
+    for truth in ("yes", 1):
+        refused = served.client.post("/v1/score", json={**asked, "words": truth})
+        assert refused.status_code == 400
+        assert "expected true or false" in refused.json()["error"]["message"]
 
 
 def test_a_long_text_may_have_less_than_what_stands_for_impossible(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import itertools
 import json
+import math
 import re
 from importlib.resources import files
 from pathlib import Path
@@ -20,6 +21,7 @@ from chainrule.explorer.changes import changes
 from chainrule.explorer.pictures import attention
 from chainrule.explorer.records import next_words, surprisals
 from chainrule.explorer.ways import lens, way
+from chainrule.neural.layers.matrix_products import is_packed, unpacked_shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -175,6 +177,45 @@ def test_tables_give_the_numbers_of_python(
 
 
 @in_chromium
+def test_recurrent_networks_give_the_numbers_of_python(browser: Browser, tmp_path: Path) -> None:
+    training = chainrule.TrainingConfig(steps=3, compile="no")
+    models = {}
+    for name, settings in (
+        ("lstm", {"layers": 2, "residual": True}),
+        ("gru", {"layers": 1, "cell": "gru", "tied": True, "memory": "document"}),
+    ):
+        config = chainrule.RecurrentConfig(width=16, **settings)
+        models[name] = chainrule.train(TRAIN, config, tokenizer="byte", training=training)
+    page = opened(browser, models, tmp_path / "page.html")
+    for i, (name, model) in enumerate(models.items()):
+        for j, text in enumerate(TEXTS):
+            check_surprisals(page, name, model, text, BY[(i + j) % len(BY)])
+            check_next(page, name, model, text, **SAMPLING if j % 2 else {})
+            own, expected = answer(page, "/v1/explore/way", model=name, text=text), way(model, text)
+            assert own["logits"] == pytest.approx(expected["logits"], abs=CLOSE)
+            assert [own["way"][key] for key in ("read", "tokens_before")] == [
+                expected["way"][key] for key in ("read", "tokens_before")
+            ]
+            for layer, one in zip(own["way"]["layers"], expected["way"]["layers"], strict=True):
+                assert layer["units"] == one["units"]
+                for gate, values in one["values"].items():
+                    assert numbers(layer["values"][gate]) == pytest.approx(numbers(values), abs=CLOSE)
+        own, expected = (
+            answer(page, "/v1/explore/changes", model=name, text="ke di", instead="ke xx di"),
+            changes(model, "ke di", "ke xx di"),
+        )
+        check_close(own["after"]["entropy"], expected["after"]["entropy"])
+    own, expected = answer(page, "/v1/explore/lens", model="lstm", text="ka vi"), lens(models["lstm"], "ka vi")
+    assert own["read"] == expected["read"]
+    for layer, one in zip(own["layers"], expected["layers"], strict=True):
+        assert layer["of_next"][:-1] == pytest.approx(one["of_next"][:-1], abs=CLOSE)
+    page.evaluate("location.hash = 'view=way&model=lstm&text=ke+di'")
+    page.wait("document.querySelector('#result').innerText.includes('the hidden state of 16 of 16 units')")
+    assert page.problems == []
+    page.close()
+
+
+@in_chromium
 def test_transformers_give_the_numbers_of_python(
     browser: Browser, networks: dict[str, chainrule.CausalModel], tmp_path: Path
 ) -> None:
@@ -231,6 +272,9 @@ def test_the_views_work_without_a_server(browser: Browser, tmp_path: Path) -> No
     hostile = "<img/src=x/onerror=window.hacked=1> ke"
     page = opened(browser, {"</script>": table()}, tmp_path / "page.html", text=hostile)
     assert page.evaluate("document.querySelector('textarea').value") == hostile
+    empty = opened(browser, {"lm": table(2)}, tmp_path / "empty.html", text="")
+    assert empty.evaluate("document.querySelector('textarea').value") == ""
+    empty.close()
     names = page.evaluate("[...document.querySelectorAll('#views button')].map(one => one.innerText)")
     assert names == ["Next words", "Surprisal", "Playground", "Step by step", "Remove and replace"]
     write = "[...document.querySelectorAll('button')].find(one => one.innerText === '%s')?.click()"
@@ -254,6 +298,40 @@ def test_the_views_work_without_a_server(browser: Browser, tmp_path: Path) -> No
 
 
 @in_chromium
+def test_a_long_text_is_read_in_slices_and_a_network_reads_no_more_than_it_needs(
+    browser: Browser, networks: dict[str, chainrule.CausalModel], tmp_path: Path
+) -> None:
+    page = opened(browser, {"net": networks["int8"], "table": table()}, tmp_path / "page.html")
+    page.evaluate(
+        "import('page/offline/transformer.js').then(({ Transformer }) => { globalThis.steps = 0; "
+        "const step = Transformer.prototype.step; "
+        "Transformer.prototype.step = function (...given) { steps += 1; return step.apply(this, given); }; "
+        "globalThis.shares = []; document.addEventListener('progress', event => shares.push(event.detail)); })"
+    )
+    text = "ke di ba " * 2300
+    check_next(page, "net", networks["int8"], text.strip())
+    assert page.evaluate("steps") <= 32  # one window
+    parameters = networks["int8"].engine.network.named_parameters()
+    weights = sum(math.prod(unpacked_shape(one) if is_packed(one) else one.shape) for _, one in parameters)
+    read = int(5e8 / weights / 100) * 100
+    assert 1000 < read < 20_000
+    # The bound of the network is that of the table, too, so that they can be compared.
+    assert answer(page, "/v1/explore/surprisal", model="table", text=text)["left_out"] == len(text) - read
+    assert answer(page, "/v1/explore/surprisal", model="net", text=text[:1500])["left_out"] == 0
+    shares = page.evaluate("shares")
+    assert len(shares) > 1
+    assert all(0 <= share <= 1 for share in shares)
+    for path in ("attention", "lens"):
+        body = "{ model: 'net', text: 'a'.repeat(600) }"
+        asked = f"import('page/server.js').then(server => server.ask('/v1/explore/{path}', {body}))"
+        assert "600 tokens, but the network reads at most 31" in page.evaluate(f"{asked}.catch(error => error.message)")
+    page.evaluate("location.hash = 'view=chat&unit=words'")
+    page.wait("document.querySelector('#wrong').innerText.includes('no Chat of this model')")
+    assert "no field unit" in page.evaluate("document.querySelector('#wrong').innerText")
+    page.close()
+
+
+@in_chromium
 def test_a_damaged_page_says_so(browser: Browser, tables: dict[str, chainrule.CausalModel], tmp_path: Path) -> None:
     html = chainrule.explore(tables["words"]).html
     start = html.index('class="model">')
@@ -272,20 +350,27 @@ def test_what_a_page_cannot_hold_is_refused_by_name(
 ) -> None:
     small: dict[str, Any] = {"layers": 1, "width": 16}
     training = chainrule.TrainingConfig(steps=1, compile="no")
+    simple = chainrule.RecurrentConfig(**small, cell="rnn_tanh")
+    with pytest.raises(chainrule.SettingError, match=r"simple: cell is rnn_tanh, .*; expected lstm or gru"):
+        chainrule.explore({"simple": chainrule.train(TRAIN, simple, tokenizer="byte", training=training)})
     lstm = chainrule.train(TRAIN, chainrule.RecurrentConfig(**small), tokenizer="byte", training=training)
-    with pytest.raises(chainrule.SettingError, match=r"lstm: .*n-gram models and Transformers"):
-        chainrule.explore({"lstm": lstm})
+    with pytest.raises(chainrule.SettingError, match="needs a Transformer"):
+        chainrule.explore(lstm, int8=True)
     with pytest.raises(chainrule.SettingError, match="positions is relative"):
         chainrule.explore(network(positions="relative"))
     pieces = chainrule.TokenizerConfig(kind="wordpiece", vocabulary_size=400)
     with pytest.raises(chainrule.SettingError, match="wordpiece tokenizer"):
         chainrule.explore(table(2, pieces))
     mixed = chainrule.mix([tables["words"], table(1)])
-    with pytest.raises(chainrule.SettingError, match="neither"):
+    with pytest.raises(chainrule.SettingError, match="none of them"):
         chainrule.explore(mixed)
+    with pytest.raises(chainrule.SettingError, match="n-gram models have none: leave it out"):
+        chainrule.explore({"words": tables["words"], "bytes": tables["bytes"]}, int8=True)
     monkeypatch.setattr("chainrule.explorer.offline.page.MOST", 100_000)
     with pytest.raises(chainrule.SettingError, match=r"the page would have [\d,]+ bytes, and 100,000.*--int8"):
         chainrule.explore(networks["own"])
+    with pytest.raises(chainrule.SettingError, match="train a smaller network: about a million"):
+        chainrule.explore(lstm)
     with pytest.raises(chainrule.SettingError, match="prune"):
         chainrule.explore(tables["words"])
 

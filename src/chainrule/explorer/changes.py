@@ -40,7 +40,7 @@ def changes(model: Model, text: str, instead: str = "", off: Sequence[str] = (),
     own = check_kind(model, CausalModel)
     units = _units(own)
     chosen = [_unit(name, units) for name in dict.fromkeys(off)]
-    tokens, others = (encoded(own, one) for one in (text, instead or text))
+    tokens, others = (encoded(own, one, reads_at_once=bool(chosen)) for one in (text, instead or text))
     replaced: Removal | Tokens = by if by != "patch" else others
     read = others
     if by == "patch":
@@ -61,9 +61,16 @@ def changes(model: Model, text: str, instead: str = "", off: Sequence[str] = (),
     }
 
 
-def encoded(model: CausalModel, text: str) -> Tokens:
-    """The tokens of a text. Raises SettingError where there are too many; MarkerError."""
+def encoded(model: CausalModel, text: str, *, reads_at_once: bool) -> Tokens:
+    """The tokens of a text. reads_at_once: whether a network has to read them in one piece.
+
+    Raises SettingError where there are too many; MarkerError.
+    """
     ids: Tokens = model.tokenizer.encode_texts([text]).ids[:-1]
+    if reads_at_once and isinstance(model, CausalNetwork):
+        from chainrule.neural.network import check_length
+
+        check_length(model.engine.network, len(ids), _MOST_TOKENS)
     if len(ids) > _MOST_TOKENS:
         raise SettingError(f"the text has {len(ids):,} tokens; changes are shown of up to {_MOST_TOKENS}: shorten it")
     return ids

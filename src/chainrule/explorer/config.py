@@ -11,8 +11,8 @@ from chainrule.base.options import Options, option
 class PageOptions(Options):
     """How the explorer becomes one file that computes in the page."""
 
-    text: str = option(
-        "",
+    text: str | None = option(
+        None,
         "static: the text that the page opens with; by default an example that the model keeps",
         hyphens=True,
         needs="static",

@@ -15,6 +15,7 @@ import numpy as np
 from chainrule.api.models.language_models import CausalModel
 from chainrule.api.models.model import Model
 from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel
+from chainrule.applications.messages import Message
 from chainrule.decoding.config import Limits, SamplingConfig
 from chainrule.errors import ChainruleError
 from chainrule.families.table import FAMILIES
@@ -22,26 +23,53 @@ from chainrule.protocol import UNKNOWN
 from chainrule.text.tokenization.tokenizer import MASK
 
 if TYPE_CHECKING:
+    from chainrule.applications.chat_template import ChatTemplate
+
     Json = dict[str, Any]
 
 _ENGLISH = "The children went down to the river, and the water was cold."
 _UNKNOWN = 0.34  # the largest share of unknown tokens with which the English sentence is still an example
 _LONGEST = 400  # characters of what a folder of somebody else may hold
 _WRITTEN = 16  # tokens of a text that the model writes
+_MESSAGE = "MESSAGE"  # stands for a message, to see what a template writes around it
 
 
 def example_of(model: object) -> Json | None:
     """text: a sentence. begin: its first half, without the white space after it. gap: the sentence with [MASK] in place
     of the word in the middle. given: for a seq2seq model, the source. None for models that read no texts.
     """
-    record: Json = getattr(model, "record", {})
-    kept = record.get("example")
-    if isinstance(kept, dict) and isinstance(kept.get("text"), str) and kept["text"].strip():
-        given = kept.get("given")
-        return _parts(kept["text"][:_LONGEST], given[:_LONGEST] if isinstance(given, str) else None)
+    if (kept := _kept(model)) is not None:
+        return _parts(*kept)
     if isinstance(model, Seq2SeqModel):
         return _parts("", _ENGLISH)
     return _parts(_written(model), None) if isinstance(model, Model) else None
+
+
+def message_of(model: CausalModel, template: ChatTemplate) -> str | None:
+    """A message to begin a conversation with: what the user says in the sentence that the model's folder keeps, or the
+    whole sentence where that is no conversation. None without such a sentence.
+    """
+    if (kept := _kept(model)) is None:
+        return None
+    text, _ = kept
+    try:
+        written = " ".join(template.render([Message("user", _MESSAGE)]).split())
+    except ChainruleError:
+        return text
+    before, _, after = written.partition(_MESSAGE)
+    begins = " ".join(before.split())
+    if not begins or not text.startswith(begins):
+        return text
+    return text.removeprefix(begins).partition(after.strip() or "\0")[0].strip() or text
+
+
+def _kept(model: object) -> tuple[str, str | None] | None:
+    """The sentence of a folder, and the source that it was given, if any."""
+    kept = getattr(model, "record", {}).get("example")
+    if not (isinstance(kept, dict) and isinstance(kept.get("text"), str) and kept["text"].strip()):
+        return None
+    given = kept.get("given")
+    return kept["text"][:_LONGEST], given[:_LONGEST] if isinstance(given, str) else None
 
 
 def _written(model: Model) -> str:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
 
 _MOST_TOKENS = 512  # of a text whose attention is shown
+_MOST_READ = 4096  # tokens, over all readings without a head, that are read for all layers
 
 
 def beams(
@@ -94,19 +95,23 @@ def attention(
     layer: None for that of the head that tells most, see `overview`. special: the rows, and the columns, of tokens that
     stand for boundaries, not for text. text: for seq2seq models and captioners, the target; by default what the model
     writes. given, picture: as for `text_model`. weights: float32, little-endian, in base64: head by head, each row by
-    row. without: whether to read the text again without each head, for the change in its log P, in nats, where heads
-    are removable: of a Transformer that continues texts. Raises SettingError, TextError, MarkerError.
+    row. without: whether to read the text again without each head, for the change in its log P, in nats, below 0 where
+    the head helps: by layer and head, where heads are removable, which are those of Transformers that continue texts;
+    where all would take long, of the layer alone, and null for the others. Raises SettingError,
+    TextError, MarkerError.
     """
     if isinstance(model, CaptionModel):
         shown = attend_picture(model, chosen(picture), text or None)
         [caption] = shown.captions
         return {"kind": "picture", "caption": caption.text, "panels": panel_records(shown.picture, caption)}
     if isinstance(model, Seq2SeqModel):
-        sources = [model.sources([given or ""])[0], model.target.encode_texts([text]).ids]
-        _check_length(max(map(len, sources)))
+        texts = [model.sources([given or ""])[0], model.target.encode_texts([text]).ids[:-1]]
+        longest = max(map(len, texts))
+        if longest > _MOST_TOKENS:
+            raise SettingError(f"the text has {longest:,} tokens; this is shown of up to {_MOST_TOKENS}: shorten it")
         drawn = attend(model, given or "", text or None)
     elif isinstance(model, Model):
-        _check_length(len(model.tokenizer.encode_texts([text]).ids))
+        _check_length(model, text)
         drawn = attend(model, text)
     else:
         raise SettingError(
@@ -129,15 +134,24 @@ def _without_heads(model: CausalModel, text: str, layer: int, is_wanted: bool) -
         return {"removable": False}
     if not is_wanted:
         return {"removable": True}
-    heads = [unit for unit in units_of(engine)[layer] if isinstance(unit.part, int)]
-    rows = log_probs_without(engine, tokens, [[], *([head] for head in heads)], "zero", silent).astype(np.float64)
-    return {"removable": True, "without": [float(change) for change in (rows[1:] - rows[0]).sum(1)]}
+    layers = [[unit for unit in own if isinstance(unit.part, int)] for own in units_of(engine)]
+    reads_all = sum(map(len, layers)) * len(tokens) <= _MOST_READ
+    read = layers if reads_all else layers[layer : layer + 1]
+    groups = [[], *([head] for own in read for head in own)]
+    rows = log_probs_without(engine, tokens, groups, "zero", silent).astype(np.float64)
+    changes = (rows[1:] - rows[0]).sum(1).reshape(len(read), -1).tolist()
+    if not reads_all:
+        changes = [*[None] * layer, *changes, *[None] * (len(layers) - layer - 1)]
+    return {"removable": True, "without": changes}
 
 
-def _check_length(tokens: int) -> None:
-    """Raises SettingError."""
-    if tokens > _MOST_TOKENS:
-        raise SettingError(f"the text has {tokens:,} tokens; attention is shown of up to {_MOST_TOKENS}: shorten it")
+def _check_length(model: Model, text: str) -> None:
+    """Raises SettingError, of a model that does not attend whatever the length."""
+    from chainrule.neural.inspection import attending_network
+    from chainrule.neural.network import check_length
+
+    network = attending_network(model.require_engine("continue", "fill", "embed"))
+    check_length(network, len(model.tokenizer.encode_texts([text]).ids) - 1, _MOST_TOKENS)
 
 
 def _maps(drawn: AttentionMaps, layer: int) -> Json:

@@ -29,7 +29,7 @@ from chainrule.decoding.config import SamplingConfig
 from chainrule.decoding.limits import GrowingText
 from chainrule.decoding.next_token import History, Rules, normalise, warped_candidates
 from chainrule.errors import ChainruleError, SettingError
-from chainrule.explorer.example import example_of
+from chainrule.explorer.example import example_of, message_of
 from chainrule.mixture.adaptive import AdaptiveMixture
 from chainrule.mixture.interpolation import LinearMixture, LogLinearMixture
 from chainrule.ngram.config import BACKING_OFF
@@ -57,11 +57,11 @@ LONGEST = 20_000  # characters of a text; the records say how much is left out
 
 def describe(model: object) -> Json:
     """What the views must know of a model: whether it needs a source or picture; whether it fills gaps; whether it can
-    chat; and its example, see `example_of`.
+    chat, and what with, see `message_of`; and its example, see `example_of`.
     """
     given = "source" if isinstance(model, Seq2SeqModel) else "picture" if isinstance(model, CaptionModel) else None
     fills = isinstance(model, Model) and model.is_bidirectional
-    return {"given": given, "fills": fills, "chats": _can_chat(model), "example": example_of(model)}
+    return {"given": given, "fills": fills, **_chat(model), "example": example_of(model)}
 
 
 def text_model(model: object, given: str | None, picture: Picture | None) -> Model:
@@ -85,13 +85,14 @@ def chosen(picture: Picture | None) -> Picture:
     return picture
 
 
-def _can_chat(model: object) -> bool:
+def _chat(model: object) -> Json:
+    """Whether a model can chat, and a first message in its language, null where its folder has none."""
     if not isinstance(model, CausalModel):
-        return False
+        return {"chats": False}
     try:
-        return bool(model.chat_model)
+        return {"chats": True, "message": message_of(model, model.chat_model.format.template)}
     except ChainruleError:
-        return False
+        return {"chats": False}
 
 
 _RANKED = 1000  # characters of a text whose tokens are ranked, which needs the whole distribution at each
@@ -112,7 +113,8 @@ def surprisals(model: Model, text: str, by: By = "tokens") -> Json:
     block = Block(
         byte_array(read.encode("utf-8", "replace") + bytes([NEVER_IN_UTF8])), "the text", 1, NEVER_IN_UTF8, ""
     )
-    contexts = read_block(continues, block) if by == "words" and len(read) <= _RANKED else None
+    pays_for_ends = by == "words" and len(read) <= _RANKED and continues.is_distribution
+    contexts = read_block(continues, block) if pays_for_ends else None
     [document] = documents(continues, block, by, contexts)
     record, name = document.as_json(by), by.removesuffix("s")
     units = [{"text": unit.pop(name), **unit} for unit in record.pop(f"{name}_scores")]
@@ -124,7 +126,7 @@ def surprisals(model: Model, text: str, by: By = "tokens") -> Json:
         ranked = rank_texts(continues.language_model, continues.tokenizer, [read], likelier=_LIKELIER)[0]
         for unit, rank, likelier in zip(units, ranked.ranks.tolist(), ranked.likelier, strict=False):
             unit |= {"rank": rank, "likelier": likelier}
-    if by == "words" and len(read) <= _RANKED:
+    if pays_for_ends:
         [figures] = word_figures(continues, block, contexts)
         assert figures.corrections is not None
         for unit, correction in zip(units, figures.corrections.tolist(), strict=True):
@@ -239,6 +241,7 @@ def _counts(
 
 
 _GUESSES = 5  # tokens named of each layer
+_CONTEXT = 8  # tokens named of the text
 
 
 def next_words(model: Model, text: str, top: int = 20, sampling: SamplingConfig | None = None) -> Json:
@@ -246,8 +249,8 @@ def next_words(model: Model, text: str, top: int = 20, sampling: SamplingConfig 
 
     Of each token: `shown`, as people read it; its probability, as `CausalModel.next` gives it; `drawn`, the probability
     after the settings, 0 where they cut it; and `added`, the text that it appends, null for a token that is never
-    generated. Log-probabilities are in nats. Of a text longer than `LONGEST`, the end is read. Raises SettingError,
-    MarkerError.
+    generated. context: the last tokens of the text; tokens_before: how many come before these. Log-probabilities are in
+    nats. Of a text longer than `LONGEST`, the end is read. Raises SettingError, MarkerError.
     """
     check_least("top", top, 1)
     read = text[-LONGEST:]
@@ -291,7 +294,8 @@ def _continuations(model: CausalModel, text: str, top: int, sampling: SamplingCo
     columns = zip(best.tolist(), tokenizer.shown(best.tolist()), added, strict=True)
     return {
         "kind": "next",
-        "context": shown_tokens(tokenizer, ids[-8:]),
+        "context": shown_tokens(tokenizer, ids[-_CONTEXT:]),
+        "tokens_before": max(0, len(ids) - _CONTEXT),
         "possible": int(np.count_nonzero(may_come)),
         "is_distribution": model.is_distribution,
         "entropy": float(-(probs[is_possible] * log_probs[is_possible]).sum()),

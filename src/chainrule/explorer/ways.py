@@ -15,6 +15,7 @@ import numpy as np
 
 from chainrule.api.models.language_models import CausalModel, CausalNetwork
 from chainrule.api.models.model import Model, check_kind
+from chainrule.api.showing.attend import names_of_read
 from chainrule.decoding.config import Limits, SamplingConfig
 from chainrule.errors import SettingError
 from chainrule.explorer.records import LONGEST, backoff_chain, next_words
@@ -45,6 +46,8 @@ def way(model: Model, text: str, sampling: SamplingConfig | None = None, seed: i
     """
     own = check_kind(model, CausalModel)
     read = text[-LONGEST:]
+    if not own.is_distribution:
+        own.language_model.start([])  # raises SettingError
     steps = _steps(own, own.tokenizer.encode_texts([read]).ids[:-1])
     record = next_words(own, text, _TOP, sampling)
     ids = np.array([own.tokenizer.vocabulary.id_of(token["token"]) for token in record["tokens"]], np.int32)
@@ -81,7 +84,7 @@ def _steps(model: CausalModel, ids: Tokens) -> Any:
             return lambda best: _transformer(model, engine, ids, best)
         if isinstance(engine, NeuralModel) and isinstance(engine.network.encoder, Recurrent):
             return lambda best: _recurrent(model, ids)
-    elif model.is_distribution and backoff_chain(model, model.language_model.start([ids]), ids, ids[:0]):
+    elif backoff_chain(model, model.language_model.start([ids]), ids, ids[:0]):
         return None
     raise SettingError(
         f"the way through a model of family {model.family!r} is not shown; expected a Transformer, a recurrent network "
@@ -110,7 +113,8 @@ def _transformer(model: CausalModel, engine: NeuralModel, ids: Tokens, best: Tok
     config = engine.network.config
     return {
         "kind": "transformer",
-        "read": model.tokenizer.shown(window.tolist()),
+        "read": _names(model, ids, window),
+        "tokens_before": len(ids) + 1 - len(window),
         "parts": parts,
         "attention": [{"heads": len(rows), "weights": _floats(rows)} for rows in heads],
         "positions": getattr(config, "positions", "none"),
@@ -125,9 +129,9 @@ def _recurrent(model: CausalModel, ids: Tokens) -> Json:
     read, layers = gates_of_text(model.engine, ids)
     return {
         "kind": "recurrent",
-        "read": model.tokenizer.shown(read[-_TOKENS:].tolist()),
+        "read": names_of_read(model, read)[-_TOKENS:],
+        "tokens_before": max(0, len(read) - _TOKENS),
         "layers": [_gates(layer) for layer in layers],
-        "left_out_tokens": max(0, len(read) - _TOKENS),
     }
 
 
@@ -156,16 +160,16 @@ def lens(model: Model, text: str) -> Json:
     own = check_kind(model, CausalModel)
     if not isinstance(own, CausalNetwork):
         raise SettingError("this model has no layers that could predict; expected a network that continues texts")
-    from chainrule.neural.inspection import lens_of_text
+    from chainrule.neural.inspection import layered_network, lens_of_text
+    from chainrule.neural.network import check_length
 
     ids = own.tokenizer.encode_texts([text]).ids[:-1]
-    if len(ids) > _MOST_TOKENS:
-        raise SettingError(f"the text has {len(ids):,} tokens; the lens shows up to {_MOST_TOKENS}: shorten it")
+    check_length(layered_network(own.engine), len(ids), _MOST_TOKENS)
     read, layers = lens_of_text(own.engine, ids, _GUESSES)
     shown = {token: own.tokenizer.shown([token])[0] for layer in layers for token in np.unique(layer.tokens).tolist()}
     return {
         "kind": "lens",
-        "read": own.tokenizer.shown(read.tolist()),
+        "read": names_of_read(own, read),
         "layers": [
             {
                 "layer": layer.layer,
@@ -178,6 +182,11 @@ def lens(model: Model, text: str) -> Json:
             for layer in layers
         ],
     }
+
+
+def _names(model: CausalModel, ids: Tokens, window: Tokens) -> list[str]:
+    """The tokens in the window of a network, as they are shown; the first of all that it reads is its beginning."""
+    return names_of_read(model, window) if len(window) > len(ids) else model.tokenizer.shown(window.tolist())
 
 
 def _floats(array: Float32[ndarray, "*shape"]) -> str:

@@ -31,7 +31,7 @@ from chainrule.neural.layers.cells import Weights, gru_gates, lstm_gates, rnn
 from chainrule.neural.layers.cross_attention import WeightLists
 from chainrule.neural.layers.matrix_products import product
 from chainrule.neural.layers.output import FullSoftmax
-from chainrule.neural.network import add_boundaries
+from chainrule.neural.network import add_boundaries, check_length
 from chainrule.neural.scoring import top_tokens
 from chainrule.neural.seq2seq.model import batch_sources
 from chainrule.protocol import END
@@ -67,25 +67,24 @@ def maps_of_text(model: Scorer | Embedder, tokens: Tokens) -> tuple[Int64[ndarra
 
     Raises SettingError if the network has no attention, or the text is longer than its context.
     """
+    network = attending_network(model)
+    check_length(network, len(tokens))
+    encoder, read = cast("Transformer | Recurrent", network.encoder), add_boundaries(tokens, network)
+    inputs = torch.from_numpy(read)[None].to(network.device)
+    maps = encoder.attention_maps(network.embed(inputs))
+    return read, _numbered("own past" if isinstance(encoder, Recurrent) else "text", maps)
+
+
+def attending_network(model: object) -> Network:
+    """The network of a model that attends to a text. Raises SettingError for others."""
     encoder = model.network.encoder if isinstance(model, _OfNetworks) else None
-    is_recurrent = isinstance(encoder, Recurrent) and encoder.attends_to_itself
-    if (
-        not isinstance(model, _OfNetworks)
-        or not isinstance(encoder, Transformer | Recurrent)
-        or (isinstance(encoder, Recurrent) and not is_recurrent)
-    ):
+    attends = isinstance(encoder, Transformer) or (isinstance(encoder, Recurrent) and encoder.attends_to_itself)
+    if not (isinstance(model, _OfNetworks) and attends):
         raise SettingError(
             "this model has no attention to show; expected a Transformer, a recurrent network with intra_attention, a "
             "seq2seq model, or a captioner"
         )
-    read = add_boundaries(tokens, model.network)
-    if encoder.context is not None and len(read) > encoder.context:
-        most = encoder.context - len(read) + len(tokens)
-        raise SettingError(
-            f"the text has {len(tokens):,} tokens, but the network reads at most {most:,} at once; shorten it"
-        )
-    inputs = torch.from_numpy(read)[None].to(model.network.device)
-    return read, _numbered("own past" if is_recurrent else "text", encoder.attention_maps(model.network.embed(inputs)))
+    return model.network
 
 
 @torch.inference_mode()
@@ -337,14 +336,9 @@ def lens_of_text(model: object, tokens: Tokens, k: int = 3) -> tuple[Int64[ndarr
 
     Raises SettingError for models without several layers that the output can read, and for texts that are too long.
     """
-    if not isinstance(model, NeuralModel) or model.network.encoder.is_bidirectional:
-        raise SettingError("this model has no layers that could predict; expected a network that continues texts")
-    network, context = model.network, model.network.encoder.context
+    network = layered_network(model)
+    check_length(network, len(tokens))
     read = add_boundaries(tokens, network)
-    if context is not None and len(read) > context:
-        raise SettingError(
-            f"the text has {len(tokens):,} tokens, but the network reads at most {context - 1:,} at once; shorten it"
-        )
     layers = []
     following = torch.from_numpy(read[1:].astype("int64")).to(network.device)
     for layer, states in layer_states(network, read.astype("int32")):
@@ -354,9 +348,17 @@ def lens_of_text(model: object, tokens: Tokens, k: int = 3) -> tuple[Int64[ndarr
         ]
         log_probs, best = (np.concatenate(column) for column in zip(*rows, strict=True))
         layers.append(LayerLens(layer, best, log_probs, of_next.float().cpu().numpy()))
-    if len(layers) < 2:
-        raise SettingError("this network has one layer that its output reads; the logit lens needs two at least")
     return read, layers
+
+
+@torch.inference_mode()
+def layered_network(model: object) -> Network:
+    """The network of a model of which two layers or more could predict. Raises SettingError for others."""
+    if not isinstance(model, NeuralModel) or model.network.encoder.is_bidirectional:
+        raise SettingError("this model has no layers that could predict; expected a network that continues texts")
+    if len(list(layer_states(model.network, np.array([END], np.int32)))) < 2:
+        raise SettingError("this network has one layer that its output reads; the logit lens needs two at least")
+    return model.network
 
 
 _AT_ONCE = 64  # positions whose whole distributions are in memory

@@ -20,6 +20,7 @@ import torch
 from chainrule.errors import SettingError
 from chainrule.neural.encoders.transformer import Transformer
 from chainrule.neural.language_model import NeuralModel
+from chainrule.neural.network import check_length
 from chainrule.protocol import END
 
 if TYPE_CHECKING:
@@ -108,12 +109,8 @@ def read_without(
     """
     encoder = _transformer_of(model)
     assert isinstance(model, NeuralModel)
-    network, context = model.network, model.network.encoder.context
-    if context is not None and len(tokens) >= context:
-        raise SettingError(
-            f"the text has {len(tokens):,} tokens, but the network reads at most {context - 1:,} before the next; "
-            "shorten it"
-        )
+    network = model.network
+    check_length(network, len(tokens))
     inputs = torch.from_numpy(np.append(END, tokens).astype(np.int64))[None].to(network.device)
     others = None if isinstance(by, str) else _outputs(encoder, network, by)
     [hidden] = _hidden_without(encoder, network, inputs, [units], by, others)

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from chainrule.errors import SettingError
 from chainrule.neural.sentence_pairs import with_types
 from chainrule.protocol import BEGIN, END
 
@@ -204,6 +205,24 @@ def add_boundaries(sequence: Int32[ndarray, " tokens"], network: Network) -> Int
     A network that has a token of its own for the end of what it reads (BERT's [SEP]) reads that.
     """
     return np.concatenate([[END], sequence, _after_text(network)]).astype(np.int64)
+
+
+def check_length(network: Network, tokens: int, limit: int | None = None) -> None:
+    """Checks that a network reads a text of so many tokens at once, with what it reads around them.
+
+    limit: the most that whoever asks would show, which counts if it is less. Raises SettingError.
+    """
+    context = network.encoder.context
+    own = None if context is None else context - 1 - len(_after_text(network))
+    if own == 0 and tokens:
+        raise SettingError(
+            "the network reads one token at a time (context 1), so it never reads a whole text; expected a network "
+            "with a longer context"
+        )
+    if own is not None and tokens > own and (limit is None or own <= limit):
+        raise SettingError(f"the text has {tokens:,} tokens, but the network reads at most {own:,} at once; shorten it")
+    if limit is not None and tokens > limit:
+        raise SettingError(f"the text has {tokens:,} tokens; this is shown of up to {limit:,}: shorten it")
 
 
 def _after_text(network: Network) -> list[int]:

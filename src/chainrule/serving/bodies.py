@@ -16,7 +16,7 @@ from difflib import get_close_matches
 from math import inf
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_origin
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, ValidationError, create_model
 
 from chainrule.api.models.config import GenerateOptions
 from chainrule.api.seq2seq.config import CaptionOptions, LanguageOptions, TargetBeam, WriteOptions
@@ -85,6 +85,7 @@ def _no_truth_value(value: Any) -> Any:
 
 Whole = Annotated[int, BeforeValidator(_no_truth_value)]
 Number = Annotated[float, BeforeValidator(_no_truth_value)]
+Truth = StrictBool  # no 1, no "yes"
 Texts = Annotated[str | list[str], Field(union_mode="left_to_right")]
 
 
@@ -147,6 +148,8 @@ def _json_type(hint: Any) -> Any:
     kinds = {kind for kind in (get_args(hint) or (hint,)) if kind is not type(None)}
     if kinds == {int}:
         return Whole
+    if kinds == {bool}:
+        return Truth
     return Number if kinds <= {int, float} else hint
 
 
@@ -157,8 +160,8 @@ class StreamOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    include_usage: bool | None = None
-    include_obfuscation: bool | None = None
+    include_usage: Truth | None = None
+    include_obfuscation: Truth | None = None
 
 
 class SamplingBody(Body if TYPE_CHECKING else options_body(GenerateOptions, SamplingConfig, Limits, base=Body)):  # type: ignore[misc]
@@ -176,8 +179,8 @@ class SamplingBody(Body if TYPE_CHECKING else options_body(GenerateOptions, Samp
     tool_choice: Any = None
     functions: Any = None
     function_call: Any = None
-    parallel_tool_calls: bool | None = None
-    stream: bool | None = None
+    parallel_tool_calls: Truth | None = None
+    stream: Truth | None = None
     stream_options: StreamOptions | None = None
     truncate_prompt_tokens: Whole | None = Field(None, ge=-1, le=_MOST)
 
@@ -193,7 +196,7 @@ class CompletionBody(SamplingBody):
     prompt: Any = Field(None, description="A text, several texts, token ids, or several lists of token ids.")
     suffix: str | None = None
     logprobs: Whole | None = Field(None, ge=0, le=_MOST)
-    echo: bool | None = None
+    echo: Truth | None = None
     best_of: Whole | None = Field(None, ge=1, le=_MOST)
 
 
@@ -202,7 +205,7 @@ class ChatBody(SamplingBody):
 
     messages: list[dict[str, Any]]
     max_completion_tokens: Whole | None = Field(None, ge=0, le=_MOST)
-    logprobs: bool | None = None
+    logprobs: Truth | None = None
     top_logprobs: Whole | None = Field(None, ge=0, le=_MOST)
     chat_template: Any = None
 
@@ -258,9 +261,9 @@ class ResponseBody(SamplingBody):
     previous_response_id: Any = None
     conversation: Any = None
     prompt: Any = None
-    background: bool | None = None
+    background: Truth | None = None
     metadata: dict[str, Any] | None = None
-    store: bool | None = None
+    store: Truth | None = None
 
     @property
     def ignored(self) -> list[str]:
@@ -301,7 +304,7 @@ class ScoreBody(OwnBody):
 
     input: Texts
     given: Texts | None = None
-    words: bool | None = None
+    words: Truth | None = None
 
 
 class CompleteBody(OwnBody):

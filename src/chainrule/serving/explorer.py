@@ -16,7 +16,7 @@ from chainrule.explorer.pictures import attention, beams
 from chainrule.explorer.records import completions, describe, next_words, surprisals, text_model
 from chainrule.explorer.show import HEADERS, page_files
 from chainrule.explorer.ways import lens, way
-from chainrule.serving.bodies import ApiError, Body, Number, Whole, picture_of
+from chainrule.serving.bodies import ApiError, Body, Number, Truth, Whole, picture_of
 from chainrule.serving.service import call_model
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class AttentionBody(ViewBody):
     """The body of /v1/explore/attention."""
 
     layer: Whole | None = 0
-    without: bool = False
+    without: Truth = False
 
 
 def add_explorer(app: FastAPI, post: Callable[..., None], service: Service) -> None:

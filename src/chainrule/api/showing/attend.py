@@ -22,6 +22,7 @@ from chainrule.errors import SettingError
 from chainrule.open_models.vocabulary import name_before
 from chainrule.pictures.captions import CaptionedPicture
 from chainrule.pictures.picture import as_picture, fit_to_frame
+from chainrule.protocol import BEGIN, END
 from chainrule.report.attention import (
     AttendedCaption,
     AttentionMap,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping, Sequence
 
-    from jaxtyping import Float32, Int32, UInt8
+    from jaxtyping import Float32, Int32, Int64, UInt8
     from numpy import ndarray
 
     from chainrule.neural.inspection import LayerWeights
@@ -224,7 +225,7 @@ def _of_pair(model: Seq2SeqModel, source: str, target: str | None) -> AttentionM
         target = written[0].text
     ids, target_ids = model.sources([source])[0], model.target.encode_texts([target]).ids[:-1]
     shown = model.target.shown(target_ids.tolist())
-    read, reads, writes = [*model.source.shown(ids.tolist()), "</s>"], ["</s>", *shown], [*shown, "</s>"]
+    read, reads, writes = [*model.source.shown(ids.tolist()), "</s>"], ["<s>", *shown], [*shown, "</s>"]
     sides = {"source": (read, read), "target": (writes, reads), "target on source": (writes, read)}
     return AttentionMaps(f"{source} → {target}", _titled(maps_of_pair(model.model, ids, target_ids), sides))
 
@@ -235,10 +236,18 @@ def _of_text(model: Model, text: str) -> AttentionMaps:
     read, maps = maps_of_text(
         model.require_engine("continue", "fill", "embed"), model.tokenizer.encode_texts([text]).ids[:-1]
     )
-    tokens = model.tokenizer.shown(read.tolist())
-    if isinstance(model.tokenizer.splitter, Subword):
-        tokens[0] = name_before(model.record, model.tokenizer.splitter) or tokens[0]
+    tokens = names_of_read(model, read)
     return AttentionMaps(text, _titled(maps, {"text": (tokens, tokens), "own past": (tokens, tokens)}))
+
+
+def names_of_read(model: Model, read: Int64[ndarray, " T"]) -> list[str]:
+    """The tokens that a network reads for a text, as they are shown; what it reads before the text is <s>, or has the
+    name that the checkpoint's makers gave it.
+    """
+    splitter, names = model.tokenizer.splitter, model.tokenizer.shown(read.tolist())
+    if len(read) and read[0] in (BEGIN, END):
+        names[0] = (name_before(model.record, splitter) if isinstance(splitter, Subword) else None) or "<s>"
+    return names
 
 
 def _titled(maps: list[LayerWeights], sides: Mapping[str, tuple[Sequence[str], Sequence[str]]]) -> list[AttentionMap]:

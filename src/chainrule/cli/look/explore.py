@@ -49,8 +49,9 @@ def explore(
     pip install 'chainrule[serve]'.
 
     --static lm/ -o page.html writes one file of at most 5 MB instead, which any
-    browser opens from the disk: all views but chat and beams, computed in the
-    page. For n-gram models and small Transformers.
+    browser opens from the disk: all views but chat, beams, whole words and what
+    is lost without each head, computed in the page. For n-gram models and small
+    Transformers, LSTMs and GRUs.
     """
     if not models:
         raise CycloptsError(msg="A model to explore is missing.")

@@ -1,4 +1,6 @@
-"""Small Transformers as arrays for a page, which reads them with keys and values kept, in plain JavaScript."""
+"""Small networks as arrays for a page, which reads them in plain JavaScript: Transformers with keys and values kept,
+LSTMs and GRUs with their states.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from chainrule.errors import SettingError
+from chainrule.neural.encoders.recurrent import Recurrent
 from chainrule.neural.encoders.transformer import Transformer
 from chainrule.neural.language_model import NeuralModel
 from chainrule.neural.layers.matrix_products import is_in_blocks, is_packed, unpacked_shape
@@ -33,7 +36,14 @@ _KNOWN = frozenset(
     noise_power begins_with window_every full_layers ngram_rows ngram_width
     """.split()  # noqa: SIM905  # a list would have a line each
 )
+_KNOWN_OF_RECURRENT = frozenset(
+    """
+    cell layers width context residual variational input_dropout dropout output_dropout weight_drop forget_bias tied
+    memory output cutoffs noise_samples noise_power begins_with embedding_dropout ngram_rows ngram_width
+    """.split()  # noqa: SIM905  # a list would have a line each
+)
 _CHOICES = {
+    "cell": ("lstm", "gru"),
     "positions": ("none", "learned", "sinusoidal", "alibi", "rotary"),
     "score": ("dot", "scaled_dot"),
     "output": ("full",),
@@ -42,18 +52,18 @@ _CHOICES = {
 
 def check_network(engine: object) -> None:
     """Raises SettingError, with the name of what the page does not know, unless it can read a network."""
-    if not isinstance(engine, NeuralModel) or not isinstance(engine.network.encoder, Transformer):
+    if not isinstance(engine, NeuralModel) or not isinstance(engine.network.encoder, Transformer | Recurrent):
         raise SettingError(
-            "a page computes with n-gram models and Transformers that continue texts, and this model is neither; "
-            "chainrule explore shows it from a server"
+            "a page computes with n-gram models, Transformers, LSTMs and GRUs that continue texts, and this model is "
+            "none of them; chainrule explore shows it from a server"
         )
-    config = cast("TransformerConfig", engine.network.config)
+    config, is_recurrent = engine.network.config, isinstance(engine.network.encoder, Recurrent)
     for name, known in _CHOICES.items():
-        if (value := getattr(config, name)) not in known:
+        if hasattr(config, name) and (value := getattr(config, name)) not in known:
             raise SettingError(f"{name} is {value}, which a page does not know; expected {' or '.join(known)}")
     for field in fields(config):
         value = getattr(config, field.name)
-        if field.name not in _KNOWN and value != field.default:
+        if field.name not in (_KNOWN_OF_RECURRENT if is_recurrent else _KNOWN) and value != field.default:
             raise SettingError(f"the network has {field.name} {value}, which a page does not know")
     if any(is_in_blocks(weight) for weight in engine.network.parameters()):
         raise SettingError(
@@ -64,13 +74,13 @@ def check_network(engine: object) -> None:
 
 
 def network_model(engine: NeuralModel, arrays: Arrays) -> Json:
-    """Adds the weights of a Transformer to the arrays; what the page needs to read it.
+    """Adds the weights of a network to the arrays; what the page needs to read it.
 
     Matrices in int8 stay so: whole numbers, and a scale for every 32 of a row. Raises as `check_network`.
     """
     check_network(engine)
     network = engine.network
-    config, encoder = cast("TransformerConfig", network.config), network.encoder
+    encoder = network.encoder
     shapes: dict[str, list[int]] = {}
     for name, weight in network.named_parameters():
         own = weight.detach().cpu()
@@ -83,9 +93,24 @@ def network_model(engine: NeuralModel, arrays: Arrays) -> Json:
         else:
             arrays[name] = own.float().numpy().reshape(-1)
             shapes[name] = list(own.shape)
-    return {
-        "kind": "transformer",
+    shared = {
         "shapes": shapes,
+        "begins_with": 1 if network.config.begins_with == "<s>" else 2,
+        "embedding_scale": float(network.embedding.scale),
+    }
+    if isinstance(encoder, Recurrent):
+        return shared | {
+            "kind": "recurrent",
+            "cell": encoder.cell,
+            "layers": len(encoder.layers),
+            "widths": encoder.widths,
+            "residual": encoder.residual,
+            "logit_scale": 1.0,
+            "logit_cap": None,
+        }
+    config = cast("TransformerConfig", network.config)
+    return shared | {
+        "kind": "transformer",
         "layers": config.layers,
         "heads": config.heads,
         "key_heads": config.key_heads,
@@ -93,8 +118,6 @@ def network_model(engine: NeuralModel, arrays: Arrays) -> Json:
         "width": config.width,
         "context": encoder.context,
         "windows": [config.window if config.has_window(layer) else None for layer in range(config.layers)],
-        "begins_with": 1 if config.begins_with == "<s>" else 2,
-        "embedding_scale": float(network.embedding.scale),
         "embedding_norm": config.embedding_norm,
         "norm": config.norm,
         "epsilon": config.epsilon,

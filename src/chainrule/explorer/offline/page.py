@@ -67,7 +67,7 @@ def check_page_file(path: Path, *, overwrite: bool) -> None:
 
 @takes(PageOptions)
 def explore(models: Model | Mapping[str, Model], options: PageOptions) -> ExplorerPage:
-    """The explorer as one file without a server, for models that are small enough: n-gram models and Transformers.
+    """The explorer as one file without a server, for models that are small enough: n-gram models and networks.
 
     models: one, or several by name, the first of which is shown. The page computes itself; its log-probabilities are
     those of `score` to 1e-4 nats a token. Raises SettingError where the page cannot compute with a model, or would be
@@ -79,6 +79,11 @@ def explore(models: Model | Mapping[str, Model], options: PageOptions) -> Explor
     named = {"model": models} if isinstance(models, Model) else dict(models)
     if not named:
         raise SettingError("there is no model to explore; give at least one")
+    if options.int8 and all(is_table(model.engine) for model in named.values()):
+        raise SettingError(
+            "int8 quantises the matrices of networks, and n-gram models have none: leave it out, or make the table "
+            "compact (chainrule convert --compact)"
+        )
     parts = {name: _packed_model(name, model, options) for name, model in named.items()}
     html = _page(parts)
     size = len(html.encode())
@@ -93,6 +98,8 @@ def _to_shrink(models: Mapping[str, Model], options: PageOptions) -> str:
     """What makes a page smaller."""
     if all(is_table(model.engine) for model in models.values()):
         return "prune the model (chainrule prune), or train one of a lower order"
+    if not any(model.family == "transformer" for model in models.values()):
+        return "train a smaller network: about a million weights fit"
     if options.int8:
         return "train a smaller network: about 3 million weights in eight bits fit"
     return "store matrices in eight bits (--int8), or train a smaller network: about 3 million such weights fit"
@@ -116,7 +123,7 @@ def _packed_model(name: str, model: Model, options: PageOptions) -> str:
             "tokenizer": tokenizer_record(own.tokenizer, arrays),
             "speller": speller_of(own, arrays),
             "is_distribution": own.is_distribution,
-            "example": _example(options.text) if options.text else example_of(own),
+            "example": example_of(own) if options.text is None else _example(options.text),
         }
     except SettingError as error:
         raise SettingError(f"{name}: {error}") from None

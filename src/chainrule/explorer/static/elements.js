@@ -43,7 +43,7 @@ export function table(caption, header, rows, className = null, kinds = []) {
   const columns = header.map(column => [column].flat());
   const cells = (row, name) => row.map((cell, i) => element(name, { class: columns[i][1], scope: name === "th" && "col" }, cell));
   return element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": caption },
-    element("table", { class: className }, element("caption", {}, caption),
+    element("table", { class: className }, element("caption", {}, element("span", {}, caption)),
       element("thead", {}, element("tr", {}, ...cells(columns.map(([name]) => name), "th"))),
       element("tbody", {}, ...rows.map((row, i) => element("tr", { class: kinds[i] }, ...cells(row, "td"))))));
 }
@@ -61,6 +61,12 @@ export function download(address, name) {
 /** A number with so many digits after the point; — if there is none. */
 export function figure(value, digits = 4) {
   return value == null || !Number.isFinite(value) ? "—" : value.toFixed(digits).replace("-", "−");
+}
+
+/** The same with its sign, which 0 has not. */
+export function withSign(value, digits) {
+  const text = figure(value, digits);
+  return value > 0 && Number(text) > 0 ? `+${text}` : Number(text.replace("−", "-")) === 0 ? figure(0, digits) : text;
 }
 
 /** A probability: small ones with an exponent. */

@@ -5,7 +5,7 @@ import * as beams from "./views/beams.js";
 import * as changes from "./views/changes.js";
 import * as chat from "./views/chat.js";
 import { drawCommands } from "./commands.js";
-import { button, element } from "./elements.js";
+import { button, element, tokenText } from "./elements.js";
 import * as lens from "./views/lens.js";
 import * as next from "./views/next.js";
 import * as playground from "./views/playground.js";
@@ -18,6 +18,7 @@ import * as way from "./views/way.js";
 const VIEWS = { next, surprisal, playground, chat, beams, attention, way, lens, changes };
 const LONGEST_ADDRESS = 30000; // characters; a longer text is left out of it
 
+const COUNT = { min: 0 }; // of what is set by clicks
 // By name: the label, the value at first, and the attributes or choices of the field. Without a label: set by clicks.
 const FIELDS = {
   model: ["Model", ""], other: ["Beside it", ""], by: ["Units", "tokens", ["tokens", "words", "characters", "bytes"]],
@@ -31,13 +32,16 @@ const FIELDS = {
   max_tokens: ["Tokens at most", "40", { type: "number", min: 1, max: 1000 }],
   n: ["Texts", "2", { type: "number", min: 1, max: 10 }], seed: ["Seed", "1", { type: "number", min: 0 }],
   scale: ["Strongest colour at, bits", "32", { type: "range", min: 8, max: 64, step: 4 }],
+  difference: ["Strongest colour at a difference of, bits", "8", { type: "range", min: 2, max: 32, step: 2 }],
   size: ["Beam size", "3", { type: "range", min: 1, max: 10 }],
   length: ["Tokens at most", "8", { type: "range", min: 1, max: 30 }],
-  view: [null, "next"], why: [null, "0"], step: [null, "0"],
-  layer: [null, ""], head: [null, ""], row: [null, ""], as: [null, "map"], special: [null, "kept"], kind: [null, ""], without: [null, "false"], messages: [null, "[]"],
+  view: [null, "next", Object.keys(VIEWS)], why: [null, "0", COUNT], step: [null, "0", COUNT], layer: [null, "", COUNT], head: [null, "", COUNT], row: [null, "", COUNT],
+  as: [null, "map", ["map", "lines"]], special: [null, "kept", ["kept", "out"]], kind: [null, "", Object.keys(attention.KINDS)], without: [null, "false", ["false", "true"]],
+  messages: [null, "[]"],
 };
 
-const DRAWN = ["scale"]; // fields that change only how a record is drawn
+const DRAWN = ["scale", "difference"]; // fields that change only how a record is drawn
+const OF_MODEL = ["layer", "head", "row", "kind", "off"]; // that another model may not have
 const SETTINGS = ["temperature", "top_k", "top_p", "min_p"];
 
 const place = id => document.getElementById(id);
@@ -46,17 +50,34 @@ const state = Object.fromEntries(Object.entries(FIELDS).map(([name, [, value]]) 
 let models = [], about = {}, record = null, running = null;
 const TEXTS = ["text", "given"], own = new Set(); // own: those that the visitor wrote, or the address has; others are examples
 
-/** Reads the state from the address. */
+/** Reads the state from the address; what is wrong there, as sentences: in its place stands what is there without it. */
 function readAddress() {
   for (const [name, [, value]] of Object.entries(FIELDS)) if (name !== "picture") state[name] = value;
+  state.model = models[0];
   own.clear();
-  for (const [name, value] of new URLSearchParams(location.hash.slice(1))) if (Object.hasOwn(FIELDS, name)) {
-    state[name] = value;
-    own.add(name);
+  const wrong = [];
+  for (const [name, value] of new URLSearchParams(location.hash.slice(1))) {
+    const expected = expectedOf(name, value);
+    if (expected) wrong.push(`The address has ${tokenText(name)} ${tokenText(value)}; expected ${expected}.`);
+    else {
+      state[name] = value;
+      own.add(name);
+    }
   }
-  if (!Object.hasOwn(VIEWS, state.view)) state.view = "next";
-  if (!models.includes(state.model)) state.model = models[0];
-  if (!models.includes(state.other)) state.other = "";
+  return wrong;
+}
+
+/** What the address should have had in place of a value; null if that is good. */
+function expectedOf(name, value) {
+  if (!Object.hasOwn(FIELDS, name) || name === "picture") return "a field of this page";
+  const [, first, kind] = FIELDS[name], choices = name === "model" || name === "other" ? models : kind;
+  if (value === first && name !== "model") return null;
+  if (Array.isArray(choices)) return choices.includes(value) ? null : choices.map(tokenText).join(", ");
+  if (name === "messages") return chat.messagesOf({ messages: value }).length || value === first ? null : "a conversation";
+  if (!kind) return null;
+  const { min = 0, max = kind.type === "range" ? 100 : Number.MAX_SAFE_INTEGER, step = 1 } = kind, number = value.trim() === "" ? NaN : Number(value);
+  const isGood = number >= min && number <= max && (step % 1 !== 0 || Number.isInteger(number));
+  return isGood ? null : `a ${step % 1 ? "" : "whole "}number${max < Number.MAX_SAFE_INTEGER ? ` from ${min} to ${max}` : ` of ${min} or more`}`;
 }
 
 function writeAddress() {
@@ -66,6 +87,8 @@ function writeAddress() {
 
 /** Changes the state; asks the server again unless the record at hand has all that is shown. */
 function change(values, asks = true) {
+  place("wrong").replaceChildren();
+  if ("model" in values && values.model !== state.model) for (const name of OF_MODEL) state[name] = FIELDS[name][1];
   Object.assign(state, values);
   TEXTS.filter(name => name in values).forEach(name => "messages" in values ? own.delete(name) : own.add(name));
   if (!("step" in values) && asks) state.step = "0";
@@ -73,7 +96,7 @@ function change(values, asks = true) {
     record = null;
     place("result").replaceChildren();
   }
-  if ("view" in values || "unit" in values) drawFields();
+  if (["view", "unit", "other"].some(name => name in values)) drawFields();
   else fillFields();
   writeAddress();
   place("command-list").replaceChildren(...drawCommands(state, about));
@@ -82,11 +105,26 @@ function change(values, asks = true) {
 }
 
 function drawResult() {
-  const controls = () => [...place("result").querySelectorAll("button, select, summary, [tabindex]")];
+  if (isPressed) { // what is pressed has to be there until it is let go
+    waits = true;
+    return;
+  }
+  const controls = () => [...place("result").querySelectorAll("button, select, summary, input, [tabindex]")];
   const focused = controls().indexOf(document.activeElement);
   const cut = record.left_out ? element("p", { class: "note" }, `The text is long: its first ${record.left_out.toLocaleString()} characters are not read.`) : null;
   place("result").replaceChildren(...[cut, ...VIEWS[state.view].draw(record, state, change)].filter(Boolean));
   controls()[focused]?.focus({ preventScroll: true });
+}
+
+let isPressed = false, waits = false;
+// Buttons alone: the list of a select takes the release for itself.
+addEventListener("pointerdown", event => { isPressed = Boolean(event.target.closest?.("#result button")); });
+for (const end of ["pointerup", "pointercancel"]) {
+  addEventListener(end, () => setTimeout(() => { // after the click
+    isPressed = false;
+    if (waits && record) drawResult();
+    waits = false;
+  }));
 }
 
 function say(message) {
@@ -95,11 +133,24 @@ function say(message) {
 
 /** Asks the server what the model needs, if it has changed. */
 async function describe(signal) {
-  if (about.model === state.model) return;
-  about = await ask("/v1/explore/model", { model: state.model }, signal);
-  if (about.lacks?.includes(state.view)) change({ view: "next" });
+  const isNew = about.model !== state.model;
+  if (isNew) about = await ask("/v1/explore/model", { model: state.model }, signal);
+  if (!leaveOut() && !isNew) return;
   drawFields();
   place("command-list").replaceChildren(...drawCommands(state, about));
+}
+
+/** Leaves out what this page lacks, and says so; whether there was any. */
+function leaveOut() {
+  const { view } = state, lacking = Object.keys(FIELDS).filter(name => about.lacks?.includes(name) && state[name] !== FIELDS[name][1]);
+  for (const name of lacking) state[name] = FIELDS[name][1];
+  const said = [...place("wrong").children];
+  if (about.lacks?.includes(view)) change({ view: "next" });
+  place("wrong").replaceChildren(...said);
+  const wrong =[...about.lacks?.includes(view) ? [`This page has no ${VIEWS[view].title} of this model, which needs a server or another model: these are its next words.`] : [],
+    ...lacking.map(name => `This page has no field ${name}, which needs a server: it is left out.`)];
+  complain(wrong);
+  return wrong.length > 0;
 }
 
 /** Puts the example of the model into fields that nobody wrote in. */
@@ -112,12 +163,25 @@ function showExample() {
   place("command-list").replaceChildren(...drawCommands(state, about));
 }
 
+let isSlow = false; // whether an answer takes so long that the page says so
+// A page without a server says how much of its work is done.
+document.addEventListener("progress", event => isSlow && say(`Working … ${Math.floor(100 * event.detail)} %`));
+
+/** Says what the address has that is not there. */
+function complain(sentences) {
+  place("wrong").append(...sentences.map(sentence => element("p", {}, sentence)));
+}
+
 /** Asks the server for the view. Only the latest answer is shown: an earlier request is broken off. */
 async function refresh() {
   running?.abort();
   const current = running = new AbortController(), view = VIEWS[state.view];
   place("result").classList.add("is-old");
-  const slow = setTimeout(() => current === running && !place("message").innerText && say("Working …"), 1000);
+  const slow = setTimeout(() => {
+    if (current === running && !place("message").innerText) say("Working …");
+    isSlow = true;
+  }, 1000);
+  isSlow = false;
   try {
     await describe(current.signal);
     showExample();
@@ -186,6 +250,7 @@ function drawField(name) {
 function applies(name) {
   if (about.lacks?.includes(name)) return false;
   if (name === "other") return models.length > 1;
+  if (state.view === "surprisal" && (name === "scale" || name === "difference")) return (name === "difference") === (state.other !== "");
   if (name === "given") return about.given === "source";
   if (name === "picture") return about.given === "picture";
   if (about.fills && state.view === "next") return name === "model" || name === "text";
@@ -197,15 +262,26 @@ function drawFields() {
   const view = VIEWS[state.view], focused = document.activeElement?.name;
   const act = () => view.press ? change(view.press(state, record)) : refresh();
   place("controls").replaceChildren(element("div", { class: "fields" }, ...view.fields.filter(applies).map(drawField)), element("p", {},
-    view.buttonText ? button(view.buttonText, act) : "", " ", button("Save as one HTML file", () => save(`${state.view}.html`))));
+    view.buttonText ? button(view.buttonText, act) : "", " ", button("Save as one HTML file", () => save(`${state.view}.html`, headingOf(state), settingsOf(state)))));
   place("views").replaceChildren(...Object.entries(VIEWS).filter(([name]) => !about.lacks?.includes(name)).map(([name, { title }]) => button(title,
     () => change({ view: name }), { "aria-current": name === state.view ? "page" : null })));
-  document.title = `${view.title} · ${models.join(", ")}`;
   fillFields();
   if (focused) place("controls").querySelector(`[name=${focused}]`)?.focus();
 }
 
+/** The view and what it shows. */
+function headingOf({ view, model, other }) {
+  return `${VIEWS[view].title} · ${[model, ...other && VIEWS[view].fields.includes("other") ? [other] : []].join(", ")}`;
+}
+
+/** The fields of the view, by their labels, and what is switched off. */
+function settingsOf(state) {
+  const named = VIEWS[state.view].fields.filter(name => name !== "picture" && applies(name) && state[name] !== "").map(name => [FIELDS[name][0], state[name]]);
+  return state.view === "changes" && state.off ? [...named, ["Switched off", changes.offOf(state).map(changes.nameOf).join("; ")]] : named;
+}
+
 function fillFields() {
+  document.title = headingOf(state);
   for (const field of place("controls").querySelectorAll("[name]:not([type=file])")) if (field.value !== state[field.name]) field.value = state[field.name];
   for (const shown of place("controls").querySelectorAll("[data-of]")) shown.textContent = state[shown.dataset.of];
 }
@@ -219,13 +295,15 @@ async function start() {
     return;
   }
   say("");
-  readAddress();
-  change({ view: state.view });
+  goToAddress();
 }
 
-addEventListener("hashchange", () => {
-  readAddress();
+function goToAddress() {
+  const wrong = readAddress();
   change({ view: state.view });
-});
+  complain(wrong);
+}
+
+addEventListener("hashchange", goToAddress);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => record && drawResult());
 start();

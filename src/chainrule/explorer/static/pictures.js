@@ -58,7 +58,7 @@ export function colouredTable(caption, header, rows, click = null) {
     return colour ? paint(made, colour) : made;
   };
   return element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": caption },
-    element("table", { class: "coloured" }, element("caption", {}, caption),
+    element("table", { class: "coloured" }, element("caption", {}, element("span", {}, caption)),
       element("thead", {}, element("tr", {}, element("th", {}), ...header.map(name => element("th", { scope: "col" }, name)))),
       element("tbody", {}, ...rows.map(([name, cells], row) => element("tr", {}, element("th", { scope: "row" }, name), ...cells.map((one, column) => cell(one, row, column)))))));
 }

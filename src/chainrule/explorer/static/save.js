@@ -12,8 +12,8 @@ function inPresentMode(style) {
   return `${style}\n:root { color-scheme: ${mode}; ${values.map(pair => `${pair.join(": ")};`).join(" ")} }`;
 }
 
-/** The file is put together as text: the policy of this page would refuse its styles. */
-export function save(name) {
+/** heading: of the file. settings: pairs of a label and its value. The file is put together as text: the policy of this page would refuse its styles. */
+export function save(name, heading, settings) {
   const style = inPresentMode([...document.styleSheets].flatMap(sheet => [...sheet.cssRules]).map(rule => rule.cssText).join("\n"));
   const result = document.getElementById("result"), copy = result.cloneNode(true);
   const canvases = result.querySelectorAll("canvas");
@@ -21,12 +21,11 @@ export function save(name) {
     canvas.replaceWith(element("img", { src: canvases[i].toDataURL("image/png"), alt: "map", class: canvas.className }));
   });
   copy.querySelectorAll("button").forEach(button => { button.disabled = true; });
-  const fields = [...document.querySelectorAll("#controls [name]")].filter(field => field.type !== "file");
-  const settings = element("pre", {}, fields.map(field => `${field.name}: ${field.value}`).join("\n"));
+  const listed = element("pre", {}, settings.map(pair => pair.join(": ")).join("\n"));
   const file = new Blob([
     `<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">`,
-    `<meta http-equiv="Content-Security-Policy" content="${POLICY}"><title>${escaped(document.title)}</title><style>${style}</style></head>`,
-    `<body>${element("h1", {}, document.title).outerHTML}${settings.outerHTML}${copy.outerHTML}</body></html>\n`,
+    `<meta http-equiv="Content-Security-Policy" content="${POLICY}"><title>${escaped(heading)}</title><style>${style}</style></head>`,
+    `<body>${element("h1", {}, heading).outerHTML}${listed.outerHTML}${copy.outerHTML}</body></html>\n`,
   ], { type: "text/html" });
   const address = URL.createObjectURL(file);
   download(address, name);

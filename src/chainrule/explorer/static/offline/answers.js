@@ -1,13 +1,17 @@
 // In place of server.js in a page without a server: the same functions, answered by the models that the page holds.
 
 import { NGrams, END } from "./ngrams.js";
-import { attention, changes, lens, nextWords, requireDistribution, surprisals, way } from "./records.js";
+import { LONGEST, attention, changes, lens, nextWords, requireDistribution, stateAfter, surprisals, way } from "./records.js";
 import { draw, normalised, uniforms, warped } from "./sampling.js";
+import { Recurrent } from "./recurrent.js";
 import { Speller } from "./speller.js";
 import { Tokenizer } from "./tokenizers.js";
 import { Transformer } from "./transformer.js";
 import { unpack } from "./arrays.js";
 
+const KINDS = { ngram: NGrams, transformer: Transformer, recurrent: Recurrent };
+// Of a text whose surprisal a network gives: characters times weights, some seconds of work; and the characters that are read at least.
+const WORK = 5e8, SHORTEST = 1000;
 const SLICE = 25; // milliseconds of work between two moments at which the page may draw
 
 /** As in server.js. */
@@ -34,24 +38,35 @@ const opened = (async () => {
 
 /** Adds the models that the page holds, by name. */
 async function open(models) {
+  let longest = LONGEST;
   for (const block of document.querySelectorAll("script.model")) {
     const { record, array } = await unpack(block.textContent);
-    const model = new (record.model.kind === "ngram" ? NGrams : Transformer)(record.model, array);
+    const model = new KINDS[record.model.kind](record.model, array);
+    longest = Math.min(longest, longestOf(record.model));
     models.set(record.name, { name: record.name, model, tokenizer: new Tokenizer(record.tokenizer, array),
       speller: new Speller(record.speller, array), isDistribution: record.is_distribution, example: record.example });
   }
+  for (const parts of models.values()) parts.longest = longest; // the same for all, since they are compared
+}
+
+/** The characters of a text whose surprisal a model gives in one go, in whole hundreds. */
+function longestOf({ shapes }) {
+  if (!shapes) return LONGEST;
+  const weights = Object.values(shapes).reduce((sum, shape) => sum + shape.reduce((size, side) => size * side, 1), 0);
+  return Math.max(SHORTEST, Math.min(LONGEST, 100 * Math.floor(WORK / weights / 100)));
 }
 
 /** What only a server can: views and fields of the page that it leaves out. */
 function lacks({ model, isDistribution }) {
-  return ["chat", "beams", "unit", "given", "picture", ...model.maps ? [] : ["attention", "lens"], ...isDistribution ? [] : ["playground", "way", "changes"]];
+  return ["chat", "beams", "unit", "given", "picture", ...model.maps ? [] : ["attention"], ...model.lensAlong ? [] : ["lens"], ...isDistribution ? [] : ["playground", "way", "changes"]];
 }
 
-/** A function that waits, once some time has passed, until the page has drawn. It raises AbortError if the work is not wanted any more. */
+/** A function that waits, once some time has passed, until the page has drawn, which it tells the share of the work that is done. It raises AbortError if the work is not wanted any more. */
 function pauses(signal) {
   let last = performance.now();
-  return async () => {
+  return async share => {
     if (performance.now() - last < SLICE) return;
+    if (share !== undefined) document.dispatchEvent(new CustomEvent("progress", { detail: share }));
     await new Promise(resolve => setTimeout(resolve));
     last = performance.now();
     if (signal?.aborted) throw new DOMException("", "AbortError");
@@ -97,12 +112,12 @@ export async function* stream(path, body, signal) {
   const { model, tokenizer, isDistribution } = await modelOf(body), pause = pauses(signal);
   const prompt = await told(async () => {
     requireDistribution(isDistribution);
-    return tokenizer.encode(body.prompt ?? "").ids;
+    return tokenizer.encode(Array.from(body.prompt ?? "").slice(-LONGEST).join("")).ids;
   });
   for (let index = 0; index < body.n; index++) {
     const uniform = uniforms(body.seed, index), ids = [...prompt], decoder = new TextDecoder("utf-8", { ignoreBOM: true });
     const bytesOf = () => tokenizer.align(ids.map(id => tokenizer.tokens[id])).bytes;
-    let state = ids.reduce((own, id) => model.after(own, id), model.start()), done = bytesOf().length, reason = "length";
+    let state = await stateAfter(model, ids, pause), done = bytesOf().length, reason = "length";
     const piece = (text, finish = null) => ({ choices: [{ index, text, finish_reason: finish }] });
     for (let count = 0; count < body.max_tokens; count++) {
       await pause();

@@ -5,11 +5,13 @@ import { END, UNKNOWN } from "./ngrams.js";
 import { draw, likeliestOf, normalised, uniforms, warped } from "./sampling.js";
 import { showUnseen } from "./tokenizers.js";
 
-const LONGEST = 20000; // characters of a text
+export const LONGEST = 20000; // characters of a text
+const CONTEXT = 8, WAY_TOKENS = 32; // tokens that are named of a text, and of what a recurrent network reads
 const RANKED = 1000; // characters of a text whose tokens are ranked, which needs the whole distribution at each
+const FIRST = "<s>"; // what stands before a text, whatever a network reads there
 const LIKELIER = 10, GUESSES = 5, MOST_TOKENS = 512, MOST_LENS = 256, LENS_GUESSES = 3, TOP = 10;
 
-/** The next token after a text. pause: lets the page draw, and ends work that is not wanted any more. */
+/** The next token after a text. pause: lets the page draw, says what share of the work is done, and ends what is not wanted any more. */
 export async function nextWords({ model, tokenizer, isDistribution }, body, pause) {
   requireDistribution(isDistribution);
   const letters = Array.from(body.text), text = letters.slice(-LONGEST).join("");
@@ -29,7 +31,7 @@ export async function nextWords({ model, tokenizer, isDistribution }, body, paus
   });
   const context = order => ["<s>", ...ids.slice(-order).map(id => tokenizer.shown(id))].slice(ids.length > order ? 1 : 0);
   return {
-    kind: "next", context: ids.slice(-8).map(id => tokenizer.shown(id)), possible, is_distribution: isDistribution, entropy, kept, cut_prob: cut,
+    kind: "next", context: ids.slice(-CONTEXT).map(id => tokenizer.shown(id)), tokens_before: Math.max(0, ids.length - CONTEXT), possible, is_distribution: isDistribution, entropy, kept, cut_prob: cut,
     tokens: best.map(token => ({ token: tokenizer.tokens[token], shown: tokenizer.shown(token), added: tokenizer.added(ids, token, text),
       prob: probs[token], log_prob: logProbs[token], drawn: drawn[token] })),
     left_out: letters.length - Math.min(letters.length, LONGEST),
@@ -47,28 +49,27 @@ function layersOf(model, tokenizer, state, best) {
   })) };
 }
 
-async function stateAfter(model, ids, pause) {
+export async function stateAfter(model, ids, pause) {
   let state = model.start();
-  for (const id of ids) state = model.after(state, id);
-  if (model.read) await readSlowly(model, state.inputs, pause);
+  for (const id of ids) {
+    await pause();
+    state = model.after(state, id);
+  }
+  await readSlowly(model, state, pause);
   return state;
 }
 
 /** Reads a text by a network with pauses: what is read is kept. */
-async function readSlowly(model, inputs, pause) {
-  for (let i = 1; i < inputs.length; i++) {
-    await pause();
-    model.read(inputs.slice(0, i));
-  }
+async function readSlowly(model, state, pause) {
+  if (model.reading) for (const _ of model.reading(state)) await pause();
 }
 
 /** The surprisal of each unit of a text, its end last. */
 export async function surprisals(parts, body, pause) {
-  const { model, tokenizer, isDistribution } = parts, by = body.by ?? "tokens";
-  const letters = Array.from(body.text), text = letters.slice(0, LONGEST).join(""), isShort = letters.length <= RANKED;
-  if (by === "words" && isShort && tokenizer.beginsWord) requireDistribution(isDistribution);
+  const { tokenizer, isDistribution, longest } = parts, by = body.by ?? "tokens";
+  const letters = Array.from(body.text), text = letters.slice(0, longest).join(""), isShort = letters.length <= RANKED;
   const { written, ids } = tokenizer.encode(text), { bytes, starts, stops } = tokenizer.align(written);
-  const scored = await scores(parts, written, ids, pause, isShort && (by === "words" || (by === "tokens" && isDistribution)), by);
+  const scored = await scores(parts, written, ids, pause, isShort && isDistribution && (by === "words" || by === "tokens"), by);
   const all = new Uint8Array(bytes.length + 1);
   all.set(bytes);
   all[bytes.length] = 10;
@@ -89,7 +90,7 @@ export async function surprisals(parts, body, pause) {
   const sum = values => values.reduce((total, value) => total + value, 0), total = finite(sum(scored.total));
   return { by, units: shown, normalised: decoder.decode(bytes), log_prob: finite(sum(scored.closed)), text_log_prob: total, tokens: ids.length + 1,
     oov: ids.filter(id => id === UNKNOWN).length, bytes: all.length, bits_per_byte: total === null ? null : -total / all.length / Math.LN2,
-    left_out: letters.length - Math.min(letters.length, LONGEST) };
+    left_out: letters.length - Math.min(letters.length, longest) };
 }
 
 /** log P of each token and of </s>: as token_scores.py has it, in nats; and what else was likely there. */
@@ -98,8 +99,9 @@ async function scores({ model, tokenizer, speller }, written, ids, pause, isRank
   const needsRow = isRanked && (by === "tokens" || tokenizer.beginsWord);
   let state = model.start();
   for (const [i, token] of [...ids, END].entries()) {
-    await pause();
-    const row = model.read || needsRow ? model.distribution(state) : null;
+    await pause(i / (ids.length + 1));
+    await readSlowly(model, state, pause);
+    const row = model.isNetwork || needsRow ? model.distribution(state) : null;
     const logProb = row ? row[token] : model.logProb(state, token), isUnknown = token === UNKNOWN && i < ids.length;
     let own = logProb;
     if (types !== 1) {
@@ -200,11 +202,10 @@ function spread(bytes, { closed, total, unknown }, { stops }, by) {
 export async function attention({ model, tokenizer }, body, pause) {
   if (!model.maps) throw new Error("This model has no attention to show; expected a Transformer.");
   const { ids } = tokenizer.encode(body.text), { context, heads, layers, begins_with: begins } = model.record;
-  const most = Math.min(MOST_TOKENS, context === null ? MOST_TOKENS : context - 1);
-  if (ids.length > most) throw new Error(`The text has ${ids.length.toLocaleString()} tokens; attention is shown of up to ${most.toLocaleString()}: shorten it.`);
-  await pause();
-  const all = model.maps([begins, ...ids]), rows = ["</s>", ...ids.map(id => tokenizer.shown(id))], seen = overview(all, heads, rows);
-  const layer = body.layer == null ? seen.chosen[0] : Math.min(body.layer, layers - 1), special = [...rows.keys()].filter(i => isSpecial(rows[i]));
+  checkLength(ids, MOST_TOKENS, context);
+  if (body.layer != null && !(body.layer >= 0 && body.layer < layers)) throw new Error(`Layer is ${body.layer}; expected 0 to ${layers - 1}.`);
+  const all = await model.maps([begins, ...ids], pause), rows = [FIRST, ...ids.map(id => tokenizer.shown(id))], seen = overview(all, heads, rows);
+  const layer = body.layer ?? seen.chosen[0], special = [...rows.keys()].filter(i => isSpecial(rows[i]));
   return { kind: "maps", heading: body.text, layers: all.map((_, i) => `text, layer ${i + 1}`), layer, rows, columns: rows, special: [special, special],
     heads, weights: base64(all[layer]), removable: false, ...seen };
 }
@@ -214,17 +215,21 @@ function likeliest(row, tokenizer, most) {
   return likeliestOf(row, most).filter(token => Number.isFinite(row[token])).map(token => ({ shown: tokenizer.shown(token), prob: Math.exp(row[token]), log_prob: row[token] }));
 }
 
-function checkLength(ids, most, what) {
-  if (ids.length > most) throw new Error(`The text has ${ids.length.toLocaleString()} tokens; ${what} up to ${most.toLocaleString()}: shorten it.`);
+/** As neural/network.py has it. context: that of a network. */
+function checkLength(ids, most, context) {
+  const own = (context ?? Infinity) - 1, has = `The text has ${ids.length.toLocaleString()} tokens`;
+  if (own === 0 && ids.length) throw new Error("The network reads one token at a time (context 1), so it never reads a whole text; expected a network with a longer context.");
+  if (own <= most && ids.length > own) throw new Error(`${has}, but the network reads at most ${own.toLocaleString()} at once; shorten it.`);
+  if (ids.length > most) throw new Error(`${has}; this is shown of up to ${most.toLocaleString()}: shorten it.`);
 }
 
 /** What each layer would predict after each token, as explorer/ways.py has it. */
 export async function lens({ model, tokenizer }, body, pause) {
-  const { ids } = tokenizer.encode(body.text), { context, begins_with: begins } = model.record;
-  checkLength(ids, Math.min(MOST_LENS, context === null ? MOST_LENS : context - 1), "the lens shows");
-  await pause();
-  const layers = model.lensAlong([begins, ...ids]);
-  return { kind: "lens", read: ["</s>", ...ids.map(id => tokenizer.shown(id))], layers: layers.map((rows, i) => ({
+  const { ids } = tokenizer.encode(body.text), { context = null, begins_with: begins } = model.record;
+  if (!model.lens || model.record.layers < 2) throw new Error("This network has one layer that its output reads; the logit lens needs two at least.");
+  checkLength(ids, MOST_LENS, context);
+  const layers = await model.lensAlong([begins, ...ids], pause);
+  return { kind: "lens", read: [FIRST, ...ids.map(id => tokenizer.shown(id))], layers: layers.map((rows, i) => ({
     layer: i + 1, guesses: rows.map(row => likeliest(row, tokenizer, LENS_GUESSES)), of_next: rows.map((row, j) => j < ids.length ? Math.exp(row[ids[j]]) : null),
   })) };
 }
@@ -232,14 +237,19 @@ export async function lens({ model, tokenizer }, body, pause) {
 /** The way to the next token, as explorer/ways.py has it. */
 export async function way(parts, body, pause) {
   const { model, tokenizer } = parts, record = await nextWords(parts, { ...body, top: TOP }, pause), { ids } = tokenizer.encode(Array.from(body.text).slice(-LONGEST).join(""));
-  const best = record.tokens.map(token => tokenizer.ids.get(token.token)), state = ids.reduce((own, id) => model.after(own, id), model.start());
+  const best = record.tokens.map(token => tokenizer.ids.get(token.token)), state = await stateAfter(model, ids, pause);
   const picked = draw(normalised(warped(model.distribution(state), body)), uniforms(body.seed ?? 1, 0)());
   const said = { ...record, kind: "way", seed: body.seed ?? 1, picked: { token: tokenizer.tokens[picked], shown: tokenizer.shown(picked), added: tokenizer.added(ids, picked, body.text) } };
+  if (model.gates) {
+    const inputs = [model.record.begins_with, ...ids], layers = await model.gates(inputs, pause, base64), shown = [FIRST, ...ids.map(id => tokenizer.shown(id))];
+    const logits = model.logitsOf(state), read = shown.slice(-WAY_TOKENS);
+    return { ...said, logits: best.map(token => logits[token]), way: { kind: "recurrent", read, tokens_before: shown.length - read.length, layers } };
+  }
   if (!model.parts) return { ...said, way: { kind: "ngram" }, logits: null };
-  const { heads, layers, positions } = model.record, own = model.parts(state.inputs);
-  const read = state.inputs.slice(-own.attention[0].length / heads).map((token, i, all) => i === 0 && all.length === state.inputs.length ? "</s>" : tokenizer.shown(token));
+  const { heads, layers, positions } = model.record, inputs = state.tokens.slice(0, state.length), own = model.parts(inputs);
+  const read = inputs.slice(-own.attention[0].length / heads).map((token, i, all) => i === 0 && all.length === inputs.length ? FIRST : tokenizer.shown(token));
   const logits = best.map(token => own.logits[token]), hasShares = own.parts.every(part => part.shares);
-  return { ...said, logits, way: { kind: "transformer", read, layers, positions,
+  return { ...said, logits, way: { kind: "transformer", read, tokens_before: inputs.length - read.length, layers, positions,
     parts: own.parts.map(({ vector, shares, ...part }) => ({ ...part, width: vector.length, vector: base64(vector), shares: shares && best.map(token => shares[token]) })),
     attention: own.attention.map(row => ({ heads, weights: base64(Float32Array.from(row)) })),
     ...hasShares && { rest: best.map((token, i) => logits[i] - own.parts.reduce((sum, part) => sum + part.shares[token], 0)) } } };
@@ -256,11 +266,9 @@ export async function changes(parts, body, pause) {
   if (isPatch && tokens.length !== others.length) {
     throw new Error(`The text has ${tokens.length} tokens and the other one ${others.length}: outputs are replaced token by token, so give one with as many.`);
   }
-  const context = model.record.context ?? Infinity;
-  for (const ids of [tokens, others]) checkLength(ids, Math.min(MOST_TOKENS, model.units ? context - 1 : Infinity), "changes are shown of");
+  for (const ids of [tokens, others]) checkLength(ids, MOST_TOKENS, off.length ? model.record.context : null);
   const read = async (ids, without) => {
-    await pause();
-    const rows = without.length ? model.readWithout([model.record.begins_with, ...ids], without, by, [model.record.begins_with, ...others]) : await rowsAlong(model, ids, pause);
+    const rows = without.length ? await model.readWithout([model.record.begins_with, ...ids], without, by, [model.record.begins_with, ...others], pause) : await rowsAlong(model, ids, pause);
     const after = rows.at(-1);
     return { tokens: ids.map((id, i) => ({ shown: tokenizer.shown(id), log_prob: finite(rows[i][id]) })), next: likeliest(after, tokenizer, TOP),
       entropy: -after.reduce((sum, logProb) => Number.isFinite(logProb) ? sum + Math.exp(logProb) * logProb : sum, 0) };
@@ -272,8 +280,8 @@ export async function changes(parts, body, pause) {
 async function rowsAlong(model, ids, pause) {
   const rows = [];
   let state = model.start();
-  for (const id of [...ids, null]) {
-    await pause();
+  for (const [i, id] of [...ids, null].entries()) {
+    await pause(i / (ids.length + 1));
     rows.push(model.distribution(state));
     if (id !== null) state = model.after(state, id);
   }
@@ -288,7 +296,7 @@ function base64(numbers) {
 }
 
 export function requireDistribution(isDistribution) {
-  if (!isDistribution) throw new Error("The scores of stupid-backoff do not sum to one, so it can score text but not predict or draw words; train with another smoothing for that.");
+  if (!isDistribution) throw new Error("The scores of stupid-backoff do not sum to one, so it can score and rank text but not predict or draw words; train with another smoothing for that.");
 }
 
 const finite = value => Number.isFinite(value) ? value : null;

@@ -12,6 +12,7 @@ const PIECES = /'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\p{White_Space}\p{
 const TIE = "‿", MARKS = { " ": "·", "\n": "¶", "\t": "→", "\r": "←", "\u00a0": "⍽" };
 // As Python's \s, and characters that are invisible or turn the direction of what follows.
 const UNSEEN = /[\p{White_Space}\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffc\ufffe\uffff]/gu;
+const LAST = 8; // tokens that tell how a text ends
 const MOST_REMEMBERED = 20000; // words whose pieces are kept
 
 /** A text with a mark for each character without ink. */
@@ -26,6 +27,7 @@ export class Tokenizer {
     this.ids = new Map(record.tokens.map((token, id) => [token, id]));
     this.symbols = Array.from(record.symbols);
     this.byteOf = new Map(this.symbols.map((symbol, byte) => [symbol, byte]));
+    this.spelled = new Map(); // bytes by token
     this.remembered = new Map();
     if (record.merges) this.ranks = new Map(record.merges.map((merge, rank) => [merge, rank]));
     if (record.pieces) {
@@ -185,6 +187,14 @@ export class Tokenizer {
   }
 
   bytesOf(token) {
+    const known = this.spelled.get(token);
+    if (known) return known;
+    const bytes = this.spell(token);
+    this.spelled.set(token, bytes);
+    return bytes;
+  }
+
+  spell(token) {
     if (this.record.kind === "character") {
       const pictured = Object.entries(PICTURED).find(([, picture]) => picture === token);
       return new TextEncoder().encode(pictured ? pictured[0] : token);
@@ -217,7 +227,7 @@ export class Tokenizer {
     const last = ids.slice(-1).map(id => this.tokens[id]);
     const before = this.align(last).bytes.length, both = this.align([...last, this.tokens[token]]).bytes;
     const own = new TextDecoder().decode(both.subarray(before));
-    const isSpaced = /\s$/.test(text) && !/\s$/.test(this.decode(ids));
+    const isSpaced = /\s$/.test(text) && !/\s$/.test(this.decode(ids.slice(-LAST)));
     return isSpaced ? own.trimStart() : own;
   }
 }

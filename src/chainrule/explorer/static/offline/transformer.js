@@ -1,11 +1,9 @@
 // A small Transformer in the page: as neural/encoders/blocks.py reads one token after another, with keys and values kept.
 
+import { addTo, logProbsOf, logitsOf, product, sigmoid, weightsOf } from "./networks.js";
 import { END } from "./ngrams.js";
 
-const BLOCK = 32; // weights that share a scale in eight bits
-
 const gelu = x => 0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3)));
-const sigmoid = x => 1 / (1 + Math.exp(-x));
 const CLAMP = 7, SHARPNESS = 1.702; // of gpt-oss
 const ACTIVATIONS = {
   relu: x => Math.max(x, 0), relu_squared: x => Math.max(x, 0) ** 2, gelu, geglu: gelu, silu: x => x * sigmoid(x), swiglu: x => x * sigmoid(x),
@@ -30,75 +28,65 @@ function erf(x) {
   return Math.sign(x) * (1 - Math.exp(-x * x) / Math.sqrt(Math.PI) / (size + fraction));
 }
 
-/** W x + b; W by rows. */
-function product(matrix, bias, x, rows) {
-  const out = new Float32Array(rows), width = x.length;
-  for (let row = 0, at = 0; row < rows; row++, at += width) {
-    let a = 0, b = 0, c = 0, d = 0, i = 0; // sums of their own, so that none waits for another; an array here would cost twice the product
-    for (; i + 3 < width; i += 4) {
-      a += matrix[at + i] * x[i];
-      b += matrix[at + i + 1] * x[i + 1];
-      c += matrix[at + i + 2] * x[i + 2];
-      d += matrix[at + i + 3] * x[i + 3];
-    }
-    for (; i < width; i++) a += matrix[at + i] * x[i];
-    out[row] = a + b + c + d + (bias ? bias[row] : 0);
-  }
-  return out;
-}
-
-function addTo(x, y, scale = 1) {
-  for (let i = 0; i < x.length; i++) x[i] += scale * y[i];
-  return x;
-}
-
 const lengthOf = x => Math.sqrt(x.reduce((sum, value) => sum + value * value, 0));
 
 export class Transformer {
+  isNetwork = true;
+
   constructor(record, array) {
     this.record = record;
-    this.weights = {};
-    for (const [name, shape] of Object.entries(record.shapes)) this.weights[name] = weightOf(array, name, shape);
-    this.vocabularySize = record.shapes["embedding.weight"][0];
-    this.output = this.weights["output.weight"] ?? this.weights["embedding.weight"];
+    Object.assign(this, weightsOf(record, array));
     const { positions, rotated, rotary_base: base } = record;
     if (positions === "rotary") this.waves = Float64Array.from({ length: rotated / 2 }, (_, i) => base ** (-2 * i / rotated));
     this.session = null; // what was read last, since texts that follow mostly begin alike
   }
 
-  // A state is the tokens that were read, </s> before them; what a network computes of them is kept for one text at a time.
+  // A state is the first `length` of some tokens, to which states that follow add theirs; what begins a text is the first. What a network
+  // computes of them is kept for one text at a time.
   start() {
-    return { inputs: [this.record.begins_with] };
+    return wholeOf([this.record.begins_with]);
   }
 
-  after(state, token) {
-    return { inputs: [...state.inputs, token === END ? this.record.begins_with : token] };
+  after({ tokens, length }, token) {
+    const own = tokens.length === length ? tokens : tokens.slice(0, length);
+    own.push(token === END ? this.record.begins_with : token);
+    return wholeOf(own);
   }
 
   distribution(state) {
-    return this.logProbsOf(this.read(state.inputs).hidden);
+    return this.logProbsOf(this.read(state).hidden);
   }
 
   logProb(state, token) {
     return this.distribution(state)[token];
   }
 
-  /** What the text after which `state` stands has been read to: the last hidden state, and each layer's. watch, edit: as for step. */
-  read(inputs, watch = null, edit = null) {
-    const { context } = this.record;
-    const begin = windowStart(inputs.length, context);
-    let session = watch || edit ? null : this.session;
-    if (session) {
-      let shared = 0;
-      while (shared < session.inputs.length && session.inputs[shared] === inputs[shared]) shared += 1;
-      const isWhole = shared === session.inputs.length && shared <= inputs.length;
-      if (session.begin !== begin) session = null;
-      else if (!isWhole) session = this.cut(session, Math.min(shared, inputs.length - 1));
+  /** What a state has been read to: the last hidden state, and each layer's. watch, edit: as for step. */
+  read(state, watch = null, edit = null) {
+    const reading = this.reading(state, watch, edit);
+    for (;;) {
+      const { done, value } = reading.next();
+      if (done) return value;
     }
-    if (!session) session = { begin, inputs: inputs.slice(0, begin), keys: this.caches(), values: this.caches(), hidden: null, layers: [], edit };
-    for (let i = session.inputs.length; i < inputs.length; i++) {
-      [session.hidden, session.layers] = this.step(inputs[i], i - begin, session, watch);
-      session.inputs.push(inputs[i]);
+  }
+
+  /** The same token by token, for who has to do something else between them. */
+  *reading({ tokens, length }, watch = null, edit = null) {
+    const begin = windowStart(length, this.record.context);
+    let session = watch || edit ? null : this.session;
+    if (session?.begin !== begin) session = null;
+    if (session) {
+      const most = Math.min(session.length, length);
+      let shared = session.tokens === tokens ? most : 0; // tokens are only ever added
+      while (shared < most && session.tokens[shared] === tokens[shared]) shared += 1;
+      if (shared < session.length) session = this.cut(session, Math.min(shared, length - 1));
+    }
+    if (!session) session = { begin, length: begin, keys: this.caches(), values: this.caches(), hidden: null, layers: [], edit };
+    session.tokens = tokens;
+    while (session.length < length) {
+      [session.hidden, session.layers] = this.step(tokens[session.length], session.length - begin, session, watch);
+      session.length += 1;
+      yield;
     }
     if (!watch && !edit) this.session = session;
     return session;
@@ -108,7 +96,7 @@ export class Transformer {
   cut(session, length) {
     const kept = length - session.begin;
     if (kept <= 0) return null;
-    return { begin: session.begin, inputs: session.inputs.slice(0, length), hidden: null, layers: [],
+    return { begin: session.begin, tokens: session.tokens, length, hidden: null, layers: [],
       keys: session.keys.map(rows => rows.slice(0, kept)), values: session.values.map(rows => rows.slice(0, kept)) };
   }
 
@@ -261,35 +249,27 @@ export class Transformer {
     return out;
   }
 
-  /** The logits of all tokens; <s> has none. */
   logitsOf(hidden) {
-    const { logit_scale: scale, logit_cap: cap } = this.record, x = scale === 1 ? hidden : hidden.map(value => value * scale);
-    const logits = Float64Array.from(product(this.output, this.weights["output.bias"], x, this.vocabularySize));
-    if (cap !== null) for (let i = 0; i < logits.length; i++) logits[i] = Math.tanh(logits[i] / cap) * cap;
-    logits[1] = -Infinity;
-    return logits;
+    return logitsOf(this, hidden);
   }
 
-  /** log P of every token by the output. */
   logProbsOf(hidden) {
-    const logits = this.logitsOf(hidden);
-    let highest = -Infinity, total = 0;
-    for (const logit of logits) highest = Math.max(highest, logit);
-    for (const logit of logits) total += Math.exp(logit - highest);
-    const norm = highest + Math.log(total);
-    return logits.map(logit => logit - norm);
+    return logProbsOf(this.logitsOf(hidden));
   }
 
   /** The distributions that each layer would predict after what a state has read (the logit lens). */
   lens(state) {
-    const { layers } = this.read(state.inputs);
+    const { layers } = this.read(state);
     return layers.map(hidden => this.logProbsOf(this.record.post ? hidden : this.normed(hidden, "encoder.norm")));
   }
 
-  /** As lens, after each token of a text with </s> before it: layer by layer. */
-  lensAlong(inputs) {
+  /** As lens, after each token of a text with what begins it: layer by layer. pause: as for records.js. */
+  async lensAlong(inputs, pause) {
     const layers = Array.from({ length: this.record.layers }, () => []);
-    for (let i = 1; i <= inputs.length; i++) this.lens({ inputs: inputs.slice(0, i) }).forEach((row, layer) => layers[layer].push(row));
+    for (let length = 1; length <= inputs.length; length++) {
+      await pause(length / inputs.length);
+      this.lens({ tokens: inputs, length }).forEach((row, layer) => layers[layer].push(row));
+    }
     return layers;
   }
 
@@ -297,7 +277,7 @@ export class Transformer {
   parts(inputs) {
     const { residual_scale: scale, post, logit_cap: cap, positions } = this.record, begin = windowStart(inputs.length, this.record.context), last = inputs.length - 1 - begin;
     const parts = [], attention = [];
-    const session = this.read(inputs, (layer, head, position, row) => {
+    const session = this.read(wholeOf(inputs), (layer, head, position, row) => {
       if (position === last) (attention[layer] ??= []).push(...row);
     }, (part, layer, position, x) => {
       const isAbsent = part === "heads" || (part === "position" && positions !== "learned" && positions !== "sinusoidal");
@@ -327,10 +307,10 @@ export class Transformer {
   }
 
   /** Log P of every token after each input where the outputs of units become zero, their mean so far, or those for other inputs. */
-  readWithout(inputs, off, by, others) {
+  async readWithout(inputs, off, by, others, pause) {
     const nameOf = (part, layer, head) => part === "heads" ? `${layer + 1}.${head + 1}` : `${layer + 1}.${part}`, sums = new Map(), given = new Map();
     const isOff = (part, layer, head) => layer >= 0 && (off.includes(nameOf(part, layer, head)) || (part !== "heads" && off.includes(String(layer + 1))));
-    if (by === "patch") this.read(others, null, (part, layer, position, x, head) => given.set(`${nameOf(part, layer, head)} ${position}`, x.slice()));
+    if (by === "patch") this.read(wholeOf(others), null, (part, layer, position, x, head) => given.set(`${nameOf(part, layer, head)} ${position}`, x.slice()));
     const rows = [], edit = (part, layer, position, x, head) => {
       if (!isOff(part, layer, head)) return;
       const name = nameOf(part, layer, head), patched = given.get(`${name} ${position}`);
@@ -342,15 +322,19 @@ export class Transformer {
         x.set(sum.map(value => value / (position + 1)));
       }
     };
-    const session = { begin: 0, inputs: [], keys: this.caches(), values: this.caches(), edit };
-    inputs.forEach((token, i) => rows.push(this.logProbsOf(this.step(token, i, session, null)[0])));
+    const session = { begin: 0, keys: this.caches(), values: this.caches(), edit };
+    for (const [i, token] of inputs.entries()) {
+      await pause(i / inputs.length);
+      rows.push(this.logProbsOf(this.step(token, i, session, null)[0]));
+    }
     return rows;
   }
 
-  /** The weights of all heads of each layer, row by row, for a text with </s> before it. */
-  maps(inputs) {
+  /** The weights of all heads of each layer, row by row, for a text with what begins it. pause: as for records.js. */
+  async maps(inputs, pause) {
     const { heads, layers } = this.record, size = inputs.length, weights = Array.from({ length: layers }, () => new Float32Array(heads * size * size));
-    this.read(inputs, (layer, head, position, row) => weights[layer].set(row, (head * size + position) * size));
+    let read = 0;
+    for (const _ of this.reading(wholeOf(inputs), (layer, head, position, row) => weights[layer].set(row, (head * size + position) * size))) await pause(++read / size);
     return weights;
   }
 
@@ -359,15 +343,8 @@ export class Transformer {
   }
 }
 
-function weightOf(array, name, shape) {
-  const plain = array(name);
-  if (plain) return plain;
-  const numbers = array(`${name}#int8`), scales = array(`${name}#scales`), values = new Float32Array(shape[0] * shape[1]);
-  for (let block = 0, at = 0; block < scales.length; block++) {
-    for (let i = 0; i < BLOCK; i++, at++) values[at] = numbers[at] * scales[block];
-  }
-  return values;
-}
+/** All of some tokens as a state. */
+const wholeOf = tokens => ({ tokens, length: tokens.length });
 
 /** As in neural/scoring.py. */
 function windowStart(inputs, context) {

@@ -2,7 +2,7 @@
 
 import { ask } from "../server.js";
 import { legend, ofWeight, scale } from "../colours.js";
-import { button, download, element, figure, table, tokenElement, tokenText } from "../elements.js";
+import { button, download, element, figure, withSign, table, tokenElement, tokenText } from "../elements.js";
 import { drawLines, savedLines } from "./attention_lines.js";
 import { drawMap, heatMap, mapOf, pixelColours } from "./attention_map.js";
 import { subject } from "./next.js";
@@ -11,7 +11,7 @@ export const title = "Attention";
 export const fields = ["model", "given", "picture", "text"];
 
 // What heads look at, by the record's names: a word for the overview, and the end of "looks at".
-const KINDS = {
+export const KINDS = {
   previous: ["previous", "the previous token"], first: ["first", "the first token"], itself: ["itself", "the token itself"],
   same: ["same", "the same token elsewhere"], separators: ["separators", "separators"], one: ["one token", "one token"], broad: ["broad", "many tokens"], mixed: ["mixed", "a few tokens"],
 };
@@ -50,7 +50,7 @@ function shownOf(record, head, leavesOut) {
 
 export function draw(record, state, change) {
   if (record.kind === "picture") return drawPanels(record);
-  const isWanted = state.head !== "" && Number(state.head) < record.heads;
+  const isWanted = state.head !== "" && Number(state.head) < record.heads, isMissing = state.head !== "" && !isWanted;
   const head = isWanted ? Number(state.head) : record.chosen[0] === record.layer ? record.chosen[1] : 0;
   const leavesOut = state.special === "out" && record.special.every((own, side) => own.length < [record.rows, record.columns][side].length);
   const shown = shownOf(record, head, leavesOut), [numbers] = shown.numbers;
@@ -72,6 +72,7 @@ export function draw(record, state, change) {
   return [
     ...drawOverview(record, head, state, change),
     element("h2", {}, what),
+    isMissing ? element("p", { class: "note" }, `There is no head ${Number(state.head) + 1} in ${record.layers[record.layer]}, which has ${record.heads}; this is head ${head + 1}.`) : "",
     element("p", {}, looksAt(record.overview[record.layer][head])),
     element("p", { class: "choices" }, as("map", "Map"), as("lines", "Lines"),
       record.special[1].length > 0 && button("Leave out special tokens", () => change({ special: leavesOut ? "kept" : "out" }, false), pressed(leavesOut)),
@@ -112,7 +113,7 @@ function drawOverview(record, head, state, change) {
   const colours = pixelColours(), pick = (layer, own) => change({ layer: String(layer), head: String(own) }, layer !== record.layer);
   const kinds = [...new Set(record.overview.flat().map(own => own.kind))], name = (layer, own) => `${record.layers[layer]}, head ${own + 1}`;
   const isDim = own => state.kind !== "" && kinds.includes(state.kind) && own.kind !== state.kind;
-  const lost = (layer, own) => record.without && layer === record.layer ? ` ${record.without[own].toFixed(2)}` : "";
+  const without = layer => record.without?.[layer], lost = (layer, own) => without(layer) ? ` ${withSign(without(layer)[own], 2)}` : "";
   const small = (own, layer, i) => element("button", {
     type: "button", class: isDim(own) ? "dim" : null, "aria-pressed": String(layer === record.layer && i === head),
     title: `${name(layer, i)}. ${looksAt(own)}`, "aria-label": `${name(layer, i)}: ${KINDS[own.kind][0]}${lost(layer, i)}`, click: () => pick(layer, i),
@@ -126,7 +127,8 @@ function drawOverview(record, head, state, change) {
   return [
     element("div", { class: "choices" }, element("label", {}, "Head ", list), element("label", { class: "of-grid" }, "Show those that look at ", filter),
       record.removable ? button("What is lost without each head?", () => change({ without: String(!record.without) }), { "aria-pressed": String(Boolean(record.without)) }) : ""),
-    record.without ? element("p", { class: "note" }, `The numbers at the heads of ${record.layers[record.layer]}: the change in log P of the text without each, in nats.`) : "",
+    record.without ? element("p", { class: "note" }, "The numbers at the heads: how log P of the text changes without each, in nats. Below 0, the head helps; above 0, the text is likelier without it." +
+      (record.without.includes(null) ? ` To read the text without each head of all layers would take long: these are the heads of ${record.layers[record.layer]}. Choose a head of another layer for its numbers.` : "")) : "",
     element("div", { class: "wide heads", role: "group", "aria-label": "All heads" }, element("table", {}, element("tbody", {},
       ...record.overview.map((layer, i) => element("tr", {}, element("th", { scope: "row" }, record.layers[i]), ...layer.map((own, j) => element("td", {}, small(own, i, j)))))))),
   ];

@@ -1,7 +1,7 @@
 // Beams: all hypotheses of a beam search, step by step, with running totals and fates.
 
 import { ask } from "../server.js";
-import { button, element, figure, table, visible } from "../elements.js";
+import { button, element, figure, table, tokenElement, visible } from "../elements.js";
 import { subject } from "./next.js";
 
 export const title = "Beams";
@@ -28,7 +28,7 @@ export function draw(record, state, change) {
   const move = (name, sign, by) => button(sign, () => change({ step: String(step + by) }, false), { "aria-label": name, disabled: step + by < 1 || step + by > last });
   const picture = element("img", { class: "drawing", alt: `The search tree. ${record.finding} The steps are listed below.` });
   picture.src = `data:image/svg+xml,${encodeURIComponent(grown(record.svg, step))}`;
-  const tree = element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "The tree" }, picture);
+  const tree = element("div", { class: "wide tree", tabindex: "0", role: "region", "aria-label": "The tree" }, picture);
   const left = new RegExp(`<g data-step="${step}".*?x="([\\d.]+)"`, "s").exec(record.svg)?.[1];
   // From the beginning, until a step is chosen that is out of sight.
   if (state.step !== "0") picture.addEventListener("load", () => { tree.scrollLeft = left - tree.clientWidth + 170; });
@@ -36,8 +36,25 @@ export function draw(record, state, change) {
     element("p", {}, record.finding),
     element("p", {}, move("one step back", "‹", -1), ` step ${step} of ${last} `, move("one step on", "›", 1)),
     tree,
+    outline(record, node => depths[node.id] <= step),
     table(`Step ${step}: hypotheses, log-probabilities in nats`, ["hypothesis", "last token", "total", "fate"], rows, "left"),
   ];
+}
+
+/** The tree as a list of lists, for narrow screens: tokens that follow each other without a fork on one line. */
+function outline(record, isShown) {
+  const children = new Map(), root = { id: null };
+  for (const node of record.nodes.filter(isShown)) children.set(node.parent, [...children.get(node.parent) ?? [], node]);
+  const after = node => (children.get(node.id) ?? []).sort((a, b) => b.total - a.total);
+  const item = first => {
+    const run = [first];
+    while (after(run.at(-1)).length === 1) run.push(after(run.at(-1))[0]);
+    const last = run.at(-1), isBest = record.best.includes(last.id);
+    return element("li", { class: last.fate === "pruned" ? "quiet" : null }, element(isBest ? "strong" : "span", {}, ...run.flatMap((node, i) => [i ? " " : "", tokenElement(record.shown[node.id])])),
+      ` ${figure(last.total, 2)}, ${FATES[last.fate]}${isBest ? ", best" : ""}`, list(last));
+  };
+  const list = node => after(node).length > 0 && element("ul", {}, ...after(node).map(item));
+  return element("div", { class: "outline" }, list(root));
 }
 
 /** The drawing without what comes after a step. It stays text: the policy of the page would refuse its styles. */

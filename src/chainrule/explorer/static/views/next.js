@@ -37,7 +37,7 @@ export function draw(record, state, change) {
   const chosen = Math.min(Number(state.why), record.tokens.length - 1);
   const bits = record.entropy / Math.LN2;
   return [
-    element("p", {}, `After “${record.context.map(tokenText).join(" ") || "<s>"}”: ` +
+    element("p", {}, `After “${record.tokens_before ? "… " : ""}${record.context.map(tokenText).join(" ") || "<s>"}”: ` +
       `entropy ${figure(record.entropy, 3)} nats (${figure(bits, 3)} bits). ` +
       (record.kept < record.possible ?
         `The settings keep ${record.kept.toLocaleString()} of ${record.possible.toLocaleString()} tokens, ` +

@@ -6,7 +6,7 @@ import { element, figure, table, tokenElement, tokenText, visible } from "../ele
 import { subject } from "./next.js";
 
 export const title = "Surprisal";
-export const fields = ["model", "other", "by", "given", "picture", "text", "scale"];
+export const fields = ["model", "other", "by", "given", "picture", "text", "scale", "difference"];
 
 const MANY = 2000; // units; more are not buttons
 const bits = logProb => logProb === null ? Infinity : -logProb / Math.LN2;
@@ -31,7 +31,7 @@ export function draw({ first, second }, state, change) {
     ...[first, second].filter(Boolean).map(drawSum),
     second && drawDifference(units, first, second),
     drawText(units, first, second, state, change),
-    drawLegend(Number(state.scale), second),
+    drawLegend(fullOf(state, second), second),
     !second && element("p", { class: "note" }, "The stronger the colour, the more surprising. The first token is given <s>, the start. A click shows what else was expected. " +
       "Dotted: not in the vocabulary; its bits include the spelling."),
     units.some(unit => unit.whole_log_prob && unit.whole_log_prob !== unit.text_log_prob) && element("p", { class: "note" },
@@ -66,27 +66,31 @@ function hintOf(unit, second) {
     (unit.other ? `; ${second.model}: ${figure(cost(unit.other), 2)} bits` : ""));
 }
 
+/** The bits, or the difference of bits, that have the strongest colour. */
+const fullOf = (state, second) => Number(second ? state.difference : state.scale);
+
 /** The colour of bits, or of a difference of bits: orange where the first model is more surprised, blue where the second is. */
 function shades(full, second) {
   if (!second) {
     const share = ofBits(full), colour = scale();
     return own => colour(share(own));
   }
-  const of = name => rgb(getComputedStyle(document.documentElement).getPropertyValue(name)), share = ofBits(full / 4);
+  const of = name => rgb(getComputedStyle(document.documentElement).getPropertyValue(name)), share = ofBits(full);
   const [paper, less, more] = [of("--paper"), of("--line-0"), of("--line-1")];
   return difference => paper.map((value, i) => Math.round(value + 0.7 * share(difference) * ((difference < 0 ? less : more)[i] - value)));
 }
 
 function drawLegend(full, second) {
   const colour = shades(full, second);
-  const bits = second ? [-1, -0.5, -0.125, 0, 0.125, 0.5, 1].map(part => part * full / 4) : [0, 1 / 32, 1 / 8, 1 / 4, 1 / 2, 3 / 4, 1].map(part => part * full);
+  const bits = second ? [-1, -0.5, -0.125, 0, 0.125, 0.5, 1].map(part => part * full) : [0, 1 / 32, 1 / 8, 1 / 4, 1 / 2, 3 / 4, 1].map(part => part * full);
   const text = value => figure(value, Number.isInteger(value) ? 0 : 1);
+  const ends = i => i === bits.length - 1 ? " or more" : second && i === 0 ? " or less" : "";
   return legend(second ? "Blue: the second model is more surprised; orange: the first. Bits: " : "Bits: ",
-    bits.map((value, i) => [colour(value), i === bits.length - 1 ? `${text(value)} or more` : text(value)]));
+    bits.map((value, i) => [colour(value), text(value) + ends(i)]));
 }
 
 function drawText(units, first, second, state, change) {
-  const colour = shades(Number(state.scale), second);
+  const colour = shades(fullOf(state, second), second);
   const letters = Array.from(first.normalised), isShort = units.length <= MANY, parts = [];
   let end = 0;
   units.forEach((unit, i) => {

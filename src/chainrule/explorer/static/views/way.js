@@ -30,7 +30,7 @@ export function draw(record, state, change) {
   const pick = element("select", { change: event => change({ why: event.target.value }, false) },
     ...record.tokens.map((one, i) => element("option", { value: i, selected: i === chosen }, tokenText(one.shown))));
   const steps = [
-    step("The text as tokens", tokensOf(record.way.read ?? ["<s>", ...record.context]), `${record.way.kind === "ngram" ? "The model sees the last tokens" : "What the network reads"}.`),
+    step("The text as tokens", tokensOf(...tokensRead(record)), `${record.way.kind === "ngram" ? "The model sees the last tokens" : "What the network reads"}.`),
     ...middle(record, chosen, name), ...record.logits ? [logitStep(record)] : [], ...lastSteps(record, state, change),
   ];
   return [
@@ -47,9 +47,14 @@ function step(heading, shown, says, ...more) {
   return made;
 }
 
-function tokensOf(tokens) {
-  const shown = tokens.slice(-LONGEST);
-  return element("p", { class: "choices" }, tokens.length > LONGEST ? element("span", { class: "quiet" }, `… ${tokens.length - LONGEST} before `) : "",
+/** The tokens that are read, and how many come before them. */
+function tokensRead({ way, context, tokens_before: before }) {
+  return way.read ? [way.read, way.tokens_before] : [[...before ? [] : ["<s>"], ...context], before];
+}
+
+function tokensOf(tokens, before) {
+  const shown = tokens.slice(-LONGEST), hidden = before + tokens.length - shown.length;
+  return element("p", { class: "choices" }, hidden > 0 ? element("span", { class: "quiet" }, `… ${hidden.toLocaleString()} before `) : "",
     ...shown.map(token => element("span", { class: "key" }, tokenElement(token))));
 }
 
