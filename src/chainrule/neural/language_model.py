@@ -11,6 +11,7 @@ Transformer's layers all add to one residual stream, so that any of them can be 
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,7 +22,7 @@ from torch import Tensor
 from chainrule.base.arguments import after_prefixes, as_tokens, check_rows, check_tokens
 from chainrule.base.distributions import NAN_MESSAGE, NOTHING_TO_DRAW_MESSAGE, check_draw, check_log_probs
 from chainrule.errors import ModelFormatError, SettingError
-from chainrule.neural.device import follow_load
+from chainrule.neural.device import follow_load, on_one_thread
 from chainrule.neural.embedding import NetworkVectors
 from chainrule.neural.encoders.transformer import Transformer
 from chainrule.neural.layers import state as encoder_states
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
     from chainrule.neural.network import Network
 
     Tokens = Int32[ndarray, " tokens"]
+
+_SMALL = 1 << 24  # multiplications of an output, below which a second thread costs more than it saves
 
 
 @torch.inference_mode()
@@ -413,7 +416,9 @@ class NeuralModel(NetworkVectors):
     def _log_probs(self, state: Reading) -> Float32[Tensor, "rows V"]:
         """The distributions of the rows of `state.next`."""
         if state.next.log_probs is None:
-            state.next.log_probs = self.network.output.log_probs(state.next.hidden)
+            hidden, size = state.next.hidden, self.vocabulary_size
+            with on_one_thread() if hidden.numel() * size < _SMALL else nullcontext():
+                state.next.log_probs = self.network.output.log_probs(hidden)
         return state.next.log_probs
 
     def last_window(self, prefix: Tokens) -> Tokens:

@@ -246,7 +246,7 @@ def _suits_kernel(x: Tensor, weight: Tensor) -> bool:
 
 def _by_kernel(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     from chainrule.base.jit import use_parallel_threads
-    from chainrule.neural.layers.product_kernels import multiply
+    from chainrule.neural.layers.product_kernels import multiply, multiply_alone
 
     vectors = x.detach().reshape(-1, x.shape[-1]).contiguous()
     out = vectors.new_empty(len(vectors), len(weight))
@@ -256,9 +256,12 @@ def _by_kernel(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     if is_packed(weight):
         scales = as_read[:, width:].view(np.float32)
     threads = torch.get_num_threads()
-    with _kernel:
-        use_parallel_threads(threads)
-        multiply(numbers, scales, vectors.numpy(), out.numpy())
+    if threads == 1:
+        multiply_alone(numbers, scales, vectors.numpy(), out.numpy())
+    else:
+        with _kernel:
+            use_parallel_threads(threads)
+            multiply(numbers, scales, vectors.numpy(), out.numpy())
     if torch.get_num_threads() != threads:  # where both share an OpenMP, Numba's first launch sets torch's number, too
         torch.set_num_threads(threads)
     if bias is not None:
