@@ -94,7 +94,8 @@ def unpack(packed: Int8[Tensor, "*shape bytes"]) -> Float32[Tensor, "*shape K"]:
 
 
 FEW = 512  # vectors
-_LEAST = 1 << 17  # weights
+_LEAST = 1 << 16  # weights
+_SMALL = 1 << 22  # multiplications that several threads would be slower to begin than one is to do
 _WIDENED = 1 << 18  # weights that are widened together: a megabyte
 _NARROW = {torch.bfloat16: torch.uint16, torch.float16: torch.int16}  # and what their bits are to a kernel
 _NO_SCALES = np.empty((1, 1), np.float32)
@@ -256,7 +257,7 @@ def _by_kernel(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     if is_packed(weight):
         scales = as_read[:, width:].view(np.float32)
     threads = torch.get_num_threads()
-    if threads == 1:
+    if threads == 1 or len(weight) * vectors.numel() <= _SMALL:
         multiply_alone(numbers, scales, vectors.numpy(), out.numpy())
     else:
         with _kernel:

@@ -137,7 +137,9 @@ def _attend_one(
     queries = out.shape[1] // width
     row = i // (heads.shape[0] // keys.shape[0])
     own = keys[row, head // (queries // key_heads)]
-    following = keys[min(row + (head + 1) // queries, keys.shape[0] - 1), (head + 1) % queries // (queries // key_heads)]
+    following = keys[
+        min(row + (head + 1) // queries, keys.shape[0] - 1), (head + 1) % queries // (queries // key_heads)
+    ]
     begin, count, is_single = begins[i], ends[i] - begins[i], heads.shape[0] == keys.shape[0]
     whole = (count + LANES - 1) // LANES * LANES
     weights = np.empty((1, whole), np.float32)
