@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 
 
 SHARE = 8  # rows at least that a thread reads a step of
+_SHARED_WEIGHTS = (
+    1 << 23
+)  # those of blocks that stay in the processor's cache, so that each thread may read all of them
 MOST_AHEAD = 32  # tokens of a row that are read in one pass with the bits of one after another
 
 
@@ -110,6 +113,7 @@ class Transformer(nn.Module):
         self.block_of = [layer * config.distinct_blocks // config.layers for layer in range(config.layers)]
         self.norm = norm_of(config) if config.norm_place == "pre" else None
         self.packed: PackedReader | None = None  # of weights in blocks
+        self.is_small = sum(weight.numel() for weight in self.blocks.parameters()) <= _SHARED_WEIGHTS
         self._initialise(config)
 
     @property
@@ -292,7 +296,13 @@ class Transformer(nn.Module):
 
     def _may_be_shared(self, x: Tensor, masks: list[AttentionMask], cache: Cache) -> bool:
         """Whether a step of several rows may be computed in shares of them, each on its own thread."""
-        if x.shape[1] > 1 or len(x) < 2 * SHARE or x.device.type != "cpu" or torch.is_grad_enabled():
+        if (
+            x.shape[1] > 1
+            or len(x) < 2 * SHARE
+            or not self.is_small
+            or x.device.type != "cpu"
+            or torch.is_grad_enabled()
+        ):
             return False
         if torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu") or self.training or not cache.can_share:
             return False
