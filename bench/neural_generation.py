@@ -3,8 +3,9 @@
     python bench/neural_generation.py [--peer FOLDER] [--threads N] [--tokens N] [--rounds N]
 
 FOLDER: where transformers is, if elsewhere. Width 256, 6 layers, 8 heads, 68 tokens, 256 tokens a text, float32, on the
-processor. Runs are interleaved; medians of three rounds, of wall time and of processor time. THP_MEM_ALLOC_ENABLE=1 gives torch huge pages where Linux gives
-them only on request; transformers, which allocates its cache anew at every step, gains most from them.
+processor. Runs are interleaved; medians of three rounds, of wall time and of processor time. THP_MEM_ALLOC_ENABLE=1
+gives torch huge pages where Linux gives them only on request; transformers, which allocates its cache anew at every
+step, gains most from them.
 """
 
 from __future__ import annotations
@@ -105,8 +106,9 @@ def main() -> None:
     }
     theirs = medians["transformers, GPT-2"]
     for name, (clock, processor) in medians.items():
+        rate = ROWS * chosen.tokens / clock
         print(
-            f"{name}: {ROWS * chosen.tokens / clock:,.0f} tokens/s, {clock:.2f} s ({theirs.clock / clock:.2f} times as fast), "
+            f"{name}: {rate:,.0f} tokens/s, {clock:.2f} s ({theirs.clock / clock:.2f} times as fast), "
             f"{processor:.2f} s of processor time ({theirs.processor / processor:.2f})"
         )
 
