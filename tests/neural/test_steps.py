@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -111,6 +112,8 @@ def test_shares_are_of_whole_rows_in_order_and_leave_torch_its_threads(two_threa
     assert in_shares(rows, 21, 8) == [list(range(10)), list(range(10, 21))]
     assert in_shares(rows, 15, 8) == [list(range(15))]
     assert threads == [1, 1, 2]
+    later = ThreadPoolExecutor(1).submit(torch.get_num_threads)
+    assert later.result() == 2  # that of a thread that begins now
     assert torch.get_num_threads() == 2
 
 

@@ -11,7 +11,6 @@ Transformer's layers all add to one residual stream, so that any of them can be 
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,7 +21,7 @@ from torch import Tensor
 from chainrule.base.arguments import after_prefixes, as_tokens, check_rows, check_tokens
 from chainrule.base.distributions import NAN_MESSAGE, NOTHING_TO_DRAW_MESSAGE, check_draw, check_log_probs
 from chainrule.errors import ModelFormatError, SettingError
-from chainrule.neural.device import follow_load, on_one_thread
+from chainrule.neural.device import SHARE, follow_load, in_shares
 from chainrule.neural.embedding import NetworkVectors
 from chainrule.neural.encoders.transformer import Transformer
 from chainrule.neural.layers import state as encoder_states
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
 
     Tokens = Int32[ndarray, " tokens"]
 
-_SMALL = 1 << 24  # multiplications of an output, below which a second thread costs more than it saves
+_SMALL = 1 << 24  # multiplications of an output that torch's threads are slower to share than shares of rows
 
 
 @torch.inference_mode()
@@ -416,9 +415,10 @@ class NeuralModel(NetworkVectors):
     def _log_probs(self, state: Reading) -> Float32[Tensor, "rows V"]:
         """The distributions of the rows of `state.next`."""
         if state.next.log_probs is None:
-            hidden, size = state.next.hidden, self.vocabulary_size
-            with on_one_thread() if hidden.numel() * size < _SMALL else nullcontext():
-                state.next.log_probs = self.network.output.log_probs(hidden)
+            hidden, output = state.next.hidden, self.network.output
+            is_small = hidden.device.type == "cpu" and hidden.numel() * self.vocabulary_size < _SMALL
+            shares = in_shares(lambda rows: output.log_probs(hidden[rows]), len(hidden), SHARE) if is_small else []
+            state.next.log_probs = torch.cat(shares) if shares else output.log_probs(hidden)
         return state.next.log_probs
 
     def last_window(self, prefix: Tokens) -> Tokens:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 import torch
 from torch import Tensor, nn
 
-from chainrule.neural.device import in_shares
+from chainrule.neural.device import SHARE, in_shares
 from chainrule.neural.encoders.blocks import Block, norm_of
 from chainrule.neural.layers.basic import drop, initialise, pause
 from chainrule.neural.layers.masks import AttentionMask, Step, bidirectional_mask, cached_mask, causal_mask
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from chainrule.neural.layers.state import State
 
 
-SHARE = 8  # rows at least that a thread reads a step of
 _SHARED_WEIGHTS = (
     1 << 23
 )  # those of blocks that stay in the processor's cache, so that each thread may read all of them
