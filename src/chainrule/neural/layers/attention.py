@@ -1,6 +1,7 @@
 """Attention: the mean of values, weighted by how well queries match keys; and its score functions.
 
-torch's fused kernel computes it where it can. Score functions say how well a query s matches a key h:
+torch's fused kernel computes it where it can, and a kernel of ours that of single queries to a cache. Score functions
+say how well a query s matches a key h:
 
     dot           s . h                        Luong et al. 2015, section 3.1
     scaled_dot    s . h / sqrt(d)              Vaswani et al. 2017, equation 1
