@@ -1,10 +1,11 @@
 """Tokens per second when generating 64 texts in a batch: ours, and transformers.generate with the same shapes.
 
-    python bench/neural_generation.py [--peer FOLDER] [--threads N]  # FOLDER: where transformers is, if elsewhere
+    python bench/neural_generation.py [--peer FOLDER] [--threads N] [--tokens N] [--rounds N]
 
-Width 256, 6 layers, 8 heads, 68 tokens, 256 tokens a text, float32, on the processor. Runs are interleaved; medians
-of three rounds, of wall time and of processor time. THP_MEM_ALLOC_ENABLE=1 gives torch huge pages where Linux gives
-them only on request; transformers, which allocates its cache anew at every step, gains most from them.
+FOLDER: where transformers is, if elsewhere. Width 256, 6 layers, 8 heads, 68 tokens, 256 tokens a text, float32, on the
+processor. Runs are interleaved; medians of three rounds, of wall time and of processor time. THP_MEM_ALLOC_ENABLE=1
+gives torch huge pages where Linux gives them only on request; transformers, which allocates its cache anew at every
+step, gains most from them.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
     from chainrule.neural.config import TransformerConfig
 
-ROWS, TOKENS, VOCABULARY, ROUNDS = 64, 256, 68, 3
+ROWS, VOCABULARY = 64, 68
 SHAPE = {"layers": 6, "width": 256, "heads": 8, "context": 512}
 
 
@@ -41,10 +42,10 @@ class Seconds(NamedTuple):
     processor: float  # user and system, of all threads
 
 
-def seconds(generate: Callable[[int], None]) -> Seconds:
-    """What texts of 256 tokens take."""
+def seconds(generate: Callable[[int], None], tokens: int) -> Seconds:
+    """What texts of that many tokens take."""
     began, before = time.perf_counter(), os.times()
-    generate(TOKENS)
+    generate(tokens)
     after = os.times()
     return Seconds(time.perf_counter() - began, after.user + after.system - before.user - before.system)
 
@@ -85,6 +86,8 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--peer", help="the folder where transformers is installed")
     parser.add_argument("--threads", type=int, help="torch's threads (its own choice)")
+    parser.add_argument("--tokens", type=int, default=256, help="of each text (256)")
+    parser.add_argument("--rounds", type=int, default=3, help="of all three (3)")
     chosen = parser.parse_args()
     if chosen.peer:
         sys.path.append(chosen.peer)
@@ -94,15 +97,18 @@ def main() -> None:
     generators = {"transformers, GPT-2": peer(), "chainrule, gpt2": ours(gpt2()), "chainrule, modern": ours(modern())}
     for generate in generators.values():
         generate(8)
-    rounds = [{name: seconds(generate) for name, generate in generators.items()} for _ in range(ROUNDS)]
+    rounds = [
+        {name: seconds(generate, chosen.tokens) for name, generate in generators.items()} for _ in range(chosen.rounds)
+    ]
     medians = {
         name: Seconds(*(statistics.median(times) for times in zip(*(r[name] for r in rounds), strict=True)))
         for name in generators
     }
     theirs = medians["transformers, GPT-2"]
     for name, (clock, processor) in medians.items():
+        rate = ROWS * chosen.tokens / clock
         print(
-            f"{name}: {ROWS * TOKENS / clock:,.0f} tokens/s, {clock:.2f} s ({theirs.clock / clock:.2f} times as fast), "
+            f"{name}: {rate:,.0f} tokens/s, {clock:.2f} s ({theirs.clock / clock:.2f} times as fast), "
             f"{processor:.2f} s of processor time ({theirs.processor / processor:.2f})"
         )
 

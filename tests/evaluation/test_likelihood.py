@@ -249,6 +249,20 @@ def test_progress_is_reported_within_a_block(encoded, fixtures: Path) -> None:
     assert told == [("evaluating", share * size, size) for share in (0, 0.25, 0.5, 1)]
 
 
+def test_the_share_of_unknown_is_asked_for_only_where_it_counts() -> None:
+    """With one unseen type, Z = 1 + (U - 1) P(<unk>) is 1, whatever the share."""
+    asked: list[str] = []
+
+    def answering(name: str, share: float) -> Any:
+        return lambda ids, _: (asked.append(name), (np.log(np.full(ids.size, 1 / 2)), np.full(ids.size, share)))[1]
+
+    running = StreamScoring(answering("both", math.log(1 / 100)), "context:all", answering("known", 0.0))
+    for types, log_prob in ((1, 3 * math.log(1 / 2)), (10, 3 * math.log(1 / 2 / (1 + 9 / 100)))):
+        arguments = UniformModel(5), tokenizer_of("a b c"), ByteSpeller(types), Lines(["a b"])
+        assert measure(*arguments, stream_scoring=running).text_log_prob == pytest.approx(log_prob)
+    assert asked == ["known", "both"]
+
+
 def test_the_figures_are_those_of_the_scores_one_by_one(encoded, fixtures: Path) -> None:
     model, _ = train_ngram(encoded.train, encoded.tokenizer.vocabulary_size, NGramConfig(order=3))
     found = measure(model, encoded.tokenizer, ByteSpeller(), Corpus.of(fixtures / "heldout.txt"))

@@ -103,7 +103,7 @@ def document_log_probs(
         if running is None:
             scored = score_tokens(model, speller, encoded)
         else:
-            scored = score_stream_tokens(encoded, speller, *running.score(encoded.ids, lambda share: None))
+            scored = score_stream_tokens(encoded, speller, *running.score_for(speller)(encoded.ids, lambda share: None))
         totals[i] = scored.total[:-1].sum()
     return totals
 

@@ -6,6 +6,7 @@ Each classifier rests on a model of another family, or on a network of its own.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from chainrule.errors import ModelFormatError, SettingError
@@ -87,7 +88,8 @@ def _is_compact(model: Engine) -> bool:
 def _stream_scoring(model: NeuralModel) -> StreamScoring:
     from chainrule.evaluation.likelihood import StreamScoring
 
-    return StreamScoring(model.score_stream_with_unknown, model.stream_signature)
+    score = model.score_stream_with_unknown
+    return StreamScoring(score, model.stream_signature, partial(score, unknown=False))
 
 
 _DIAGRAMS: dict[str, DrawNetwork] = {

@@ -21,7 +21,7 @@ from torch import Tensor
 from chainrule.base.arguments import after_prefixes, as_tokens, check_rows, check_tokens
 from chainrule.base.distributions import NAN_MESSAGE, NOTHING_TO_DRAW_MESSAGE, check_draw, check_log_probs
 from chainrule.errors import ModelFormatError, SettingError
-from chainrule.neural.device import follow_load
+from chainrule.neural.device import SHARE, follow_load, in_shares
 from chainrule.neural.embedding import NetworkVectors
 from chainrule.neural.encoders.transformer import Transformer
 from chainrule.neural.layers import state as encoder_states
@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from chainrule.neural.network import Network
 
     Tokens = Int32[ndarray, " tokens"]
+
+_SMALL = 1 << 24  # multiplications of an output that torch's threads are slower to share than shares of rows
 
 
 @torch.inference_mode()
@@ -413,7 +415,10 @@ class NeuralModel(NetworkVectors):
     def _log_probs(self, state: Reading) -> Float32[Tensor, "rows V"]:
         """The distributions of the rows of `state.next`."""
         if state.next.log_probs is None:
-            state.next.log_probs = self.network.output.log_probs(state.next.hidden)
+            hidden, output = state.next.hidden, self.network.output
+            is_small = hidden.device.type == "cpu" and hidden.numel() * self.vocabulary_size < _SMALL
+            shares = in_shares(lambda rows: output.log_probs(hidden[rows]), len(hidden), SHARE) if is_small else []
+            state.next.log_probs = torch.cat(shares) if shares else output.log_probs(hidden)
         return state.next.log_probs
 
     def last_window(self, prefix: Tokens) -> Tokens:

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, cast
 import torch
 from torch import Tensor, nn
 
+from chainrule.neural.device import SHARE, in_shares
 from chainrule.neural.encoders.blocks import Block, norm_of
 from chainrule.neural.layers.basic import drop, initialise, pause
 from chainrule.neural.layers.masks import AttentionMask, Step, bidirectional_mask, cached_mask, causal_mask
-from chainrule.neural.layers.matrix_products import linear, one_by_one
+from chainrule.neural.layers.matrix_products import is_in_blocks, linear, one_by_one
 from chainrule.neural.layers.positions import (
     ALiBi,
     Distances,
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
     from chainrule.neural.layers.state import State
 
 
+_SHARED_WEIGHTS = (
+    1 << 23
+)  # those of blocks that stay in the processor's cache, so that each thread may read all of them
 MOST_AHEAD = 32  # tokens of a row that are read in one pass with the bits of one after another
 
 
@@ -108,6 +112,7 @@ class Transformer(nn.Module):
         self.block_of = [layer * config.distinct_blocks // config.layers for layer in range(config.layers)]
         self.norm = norm_of(config) if config.norm_place == "pre" else None
         self.packed: PackedReader | None = None  # of weights in blocks
+        self.is_small = sum(weight.numel() for weight in self.blocks.parameters()) <= _SHARED_WEIGHTS
         self._initialise(config)
 
     @property
@@ -278,6 +283,34 @@ class Transformer(nn.Module):
         self, x: Tensor, positions: Tensor, masks: list[AttentionMask], cache: Cache | None, *, is_long: bool = False
     ) -> Tensor:
         """The hidden states after the last block. masks: by `windows`. is_long: as for `_read_on`."""
+        if cache is None or not self._may_be_shared(x, masks, cache):
+            return self._through_blocks(x, positions, masks, cache, is_long=is_long)
+
+        def read(rows: slice) -> Tensor:
+            own = [mask.share(rows) for mask in masks]
+            places = positions if len(positions) == 1 else positions[rows]
+            return self._through_blocks(x[rows], places, own, cache.share(rows), is_long=is_long)
+
+        return torch.cat(in_shares(read, len(x), SHARE))
+
+    def _may_be_shared(self, x: Tensor, masks: list[AttentionMask], cache: Cache) -> bool:
+        """Whether a step of several rows may be computed in shares of them, each on its own thread."""
+        if (
+            x.shape[1] > 1
+            or len(x) < 2 * SHARE
+            or not self.is_small
+            or x.device.type != "cpu"
+            or torch.is_grad_enabled()
+        ):
+            return False
+        if torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu") or self.training or not cache.can_share:
+            return False
+        is_plain = all(mask.weights_out is None and mask.edit is None and mask.steps is None for mask in masks)
+        return is_plain and not any(map(is_in_blocks, self.parameters()))
+
+    def _through_blocks(
+        self, x: Tensor, positions: Tensor, masks: list[AttentionMask], cache: Cache | None, *, is_long: bool
+    ) -> Tensor:
         x, masks, rotations = self._prepared(x, positions, masks, is_long=is_long)
         if self._may_be_read_packed(x) and rotations[0] is not None:
             self.packed = packed_reader(cast("Sequence[Block]", self.blocks), self.norm, self.packed)

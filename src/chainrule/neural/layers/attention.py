@@ -1,6 +1,7 @@
 """Attention: the mean of values, weighted by how well queries match keys; and its score functions.
 
-torch's fused kernel computes it where it can. Score functions say how well a query s matches a key h:
+torch's fused kernel computes it where it can, and a kernel of ours that of single queries to a cache. Score functions
+say how well a query s matches a key h:
 
     dot           s . h                        Luong et al. 2015, section 3.1
     scaled_dot    s . h / sqrt(d)              Vaswani et al. 2017, equation 1
@@ -21,10 +22,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
+from chainrule.base.lanes import LANES
 from chainrule.errors import SettingError
 from chainrule.neural.device import attends_in_bfloat16
 from chainrule.neural.layers.basic import drop
@@ -55,6 +58,8 @@ def attend(
         return attend_in_blocks(query, key, value, mask, dropout)
     heads, key_heads = query.shape[1], key.shape[1]
     tensor = mask.tensor
+    if query.shape[2] == 1 and not dropout and (found := _attend_once(query, key, value, tensor)) is not None:
+        return found
     if heads != key_heads and query.shape[2] == 1:  # the queries of a group see the same keys: they become its rows
         rows, _, _, width = query.shape
         grouped = query.view(rows, key_heads, heads // key_heads, width)
@@ -62,6 +67,41 @@ def attend(
             tensor = tensor.view(tensor.shape[0], key_heads, heads // key_heads, tensor.shape[3])
         return attend_fused(grouped, key, value, tensor, dropout).view(query.shape)
     return attend_fused(query, _repeated(key, heads), _repeated(value, heads), tensor, dropout, causal=mask.causal)
+
+
+def _attend_once(
+    query: Float[Tensor, "B H 1 d"],
+    key: Float[Tensor, "B K S d"],
+    value: Float[Tensor, "B K S d"],
+    mask: Shaped[Tensor, "#B #H 1 S"] | None,
+) -> Float[Tensor, "B H 1 d"] | None:
+    """Attention of one query in each row to keys that a cache has beside their values, by a kernel whose bits depend
+    neither on other rows nor on threads; None where it does not suit. torch's kernel is made for many queries.
+    """
+    if torch.compiler.is_compiling() or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
+        return None
+    rows, heads, _, width = query.shape
+    if query.device.type != "cpu" or width % (2 * LANES) or not (query.dtype == key.dtype == torch.float32):
+        return None
+    is_beside = key.data_ptr() + width * key.element_size() == value.data_ptr() and key.stride() == value.stride()
+    if not is_beside or key.stride(3) != 1 or not query.numel():
+        return None
+    columns = key.shape[2]
+    begins = np.zeros(rows, np.int64)
+    if mask is not None:
+        if mask.dtype != torch.bool or mask.shape[1] != 1:
+            return None
+        visible = mask.expand(rows, 1, 1, columns).reshape(rows, columns).numpy()
+        begins = visible.argmax(1)
+        if not np.array_equal(visible.sum(1), columns - begins):
+            return None
+    from chainrule.neural.packed.reading_kernels import attend as attend_by_kernel
+
+    both = key.detach().as_strided((rows, key.shape[1], columns, 2 * width), key.stride()).numpy()
+    out = torch.empty(rows, heads * width)
+    queries = query.detach().reshape(rows, heads, width).contiguous().numpy()
+    attend_by_kernel(queries, both, begins, np.full(rows, columns), 1 / math.sqrt(width), out.numpy())
+    return out.view(rows, heads, 1, width)
 
 
 def attend_fused(

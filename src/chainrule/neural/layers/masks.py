@@ -65,6 +65,11 @@ class AttentionMask(NamedTuple):
     layer_inputs: Tensor | None = None
     steps: Sequence[Step] | None = None
 
+    def share(self, rows: slice) -> AttentionMask:
+        """The mask of some rows, for what neither records nor edits."""
+        tensor = self.tensor if self.tensor is None or self.tensor.shape[0] == 1 else self.tensor[rows]
+        return self._replace(tensor=tensor, starts=None if self.starts is None else self.starts[rows])
+
     def edited(self, part: Part, layer: int, x: Tensor) -> Tensor:
         """What a part of a layer computed, through `edit`."""
         return x if self.edit is None else self.edit(part, layer, x)

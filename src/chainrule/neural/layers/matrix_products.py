@@ -94,7 +94,8 @@ def unpack(packed: Int8[Tensor, "*shape bytes"]) -> Float32[Tensor, "*shape K"]:
 
 
 FEW = 512  # vectors
-_LEAST = 1 << 17  # weights
+_LEAST = 1 << 16  # weights
+_SMALL = 1 << 22  # multiplications that several threads would be slower to begin than one is to do
 _WIDENED = 1 << 18  # weights that are widened together: a megabyte
 _NARROW = {torch.bfloat16: torch.uint16, torch.float16: torch.int16}  # and what their bits are to a kernel
 _NO_SCALES = np.empty((1, 1), np.float32)
@@ -246,7 +247,7 @@ def _suits_kernel(x: Tensor, weight: Tensor) -> bool:
 
 def _by_kernel(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     from chainrule.base.jit import use_parallel_threads
-    from chainrule.neural.layers.product_kernels import multiply
+    from chainrule.neural.layers.product_kernels import multiply, multiply_alone
 
     vectors = x.detach().reshape(-1, x.shape[-1]).contiguous()
     out = vectors.new_empty(len(vectors), len(weight))
@@ -256,9 +257,12 @@ def _by_kernel(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     if is_packed(weight):
         scales = as_read[:, width:].view(np.float32)
     threads = torch.get_num_threads()
-    with _kernel:
-        use_parallel_threads(threads)
-        multiply(numbers, scales, vectors.numpy(), out.numpy())
+    if threads == 1 or len(weight) * vectors.numel() <= _SMALL:
+        multiply_alone(numbers, scales, vectors.numpy(), out.numpy())
+    else:
+        with _kernel:
+            use_parallel_threads(threads)
+            multiply(numbers, scales, vectors.numpy(), out.numpy())
     if torch.get_num_threads() != threads:  # where both share an OpenMP, Numba's first launch sets torch's number, too
         torch.set_num_threads(threads)
     if bias is not None:

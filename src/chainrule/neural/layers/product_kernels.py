@@ -35,22 +35,40 @@ def multiply(
 
     K must be a multiple of LANES.
     """
+    for group in prange((weight.shape[0] + GROUP - 1) // GROUP):
+        _multiply_group(weight, scales, vectors, group * GROUP, out)
+
+
+@kernel
+def multiply_alone(
+    weight: Weights, scales: Float32[ndarray, "N S"], vectors: Float32[ndarray, "B K"], out: Float32[ndarray, "B N"]
+) -> None:
+    """`multiply`, on the calling thread."""
+    for first in range(0, weight.shape[0], GROUP):
+        _multiply_group(weight, scales, vectors, first, out)
+
+
+@kernel
+def _multiply_group(
+    weight: Weights,
+    scales: Float32[ndarray, "N S"],
+    vectors: Float32[ndarray, "B K"],
+    first: int,
+    out: Float32[ndarray, "B N"],
+) -> None:
     rows, count = weight.shape[0], vectors.shape[0]
-    whole = count - count % FOUR
-    for group in prange((rows + GROUP - 1) // GROUP):
-        first = group * GROUP
-        last = min(first + GROUP, rows)
-        in_fours = last - (last - first) % FOUR
-        for vector in range(0, whole, FOUR):
-            for row in range(first, in_fours, FOUR):
-                ahead = min(row + GROUP + (vector // FOUR) % FOUR, rows - 1)
-                _four_by_four(weight, scales, vectors, row, vector, ahead, out)
-        for vector in range(whole, count):
-            for row in range(first, in_fours, FOUR):
-                _four_by_one(weight, scales, vectors, row, vector, out)
-        for row in range(in_fours, last):
-            for vector in range(count):
-                _one_by_one(weight, scales, vectors, row, vector, out)
+    whole, last = count - count % FOUR, min(first + GROUP, rows)
+    in_fours = last - (last - first) % FOUR
+    for vector in range(0, whole, FOUR):
+        for row in range(first, in_fours, FOUR):
+            ahead = min(row + GROUP + (vector // FOUR) % FOUR, rows - 1)
+            _four_by_four(weight, scales, vectors, row, vector, ahead, out)
+    for vector in range(whole, count):
+        for row in range(first, in_fours, FOUR):
+            _four_by_one(weight, scales, vectors, row, vector, out)
+    for row in range(in_fours, last):
+        for vector in range(count):
+            _one_by_one(weight, scales, vectors, row, vector, out)
 
 
 @kernel

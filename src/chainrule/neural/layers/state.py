@@ -148,6 +148,18 @@ class Cache:
             self.store.layers[layer] = buffer
         return buffer
 
+    @property
+    def can_share(self) -> bool:
+        """Whether `share` can be taken: all layers have been written to, and none carries anything beside columns."""
+        return None not in self.store.layers and self.memories == [None] * self.layers
+
+    def share(self, rows: slice) -> Cache:
+        """Some of the rows, in the same store, where each layer may write the last columns; not for further columns."""
+        layers = [None if buffer is None else buffer[rows] for buffer in self.store.layers]
+        store = _Store(self.store.capacity, layers, None, self.store.written)
+        first = self.first[rows]
+        return replace(self, rows=len(first), first=first, store=store)
+
     def rows_of(self, length: int) -> Int64[Tensor, " rows"]:
         """The rows of that length."""
         return (self.columns - self.first == length).nonzero().flatten()

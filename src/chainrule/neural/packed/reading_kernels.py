@@ -1,5 +1,7 @@
 """What stands between the products of a Transformer in packed weights: norms, rotations, attention, gates.
 
+Other Transformers take from here the attention of a single query to the keys in a cache (`layers/attention.py`).
+
 Every sum has its order (`base.lanes`), and every query its own: so a hidden state depends neither on the processor, nor
 on threads, nor on how many tokens are read at once, nor on other rows.
 Legend: N positions of all rows, T of them in each row, D width, H heads, K heads of keys and values, d their width.
@@ -14,6 +16,7 @@ import numpy as np
 from chainrule.base.jit import allocating_kernel, kernel, parallel_kernel, prange
 from chainrule.base.lanes import (
     LANES,
+    ask_for,
     exponential,
     float_at,
     lanes_at,
@@ -131,9 +134,13 @@ def _attend_one(
     out: Float32[ndarray, "N H*d"],
 ) -> None:
     key_heads, width = keys.shape[1], heads.shape[2]
-    queries = heads.shape[1] - 2 * key_heads
-    own = keys[i // (heads.shape[0] // keys.shape[0]), head // (queries // key_heads)]
-    begin, count = begins[i], ends[i] - begins[i]
+    queries = out.shape[1] // width
+    row = i // (heads.shape[0] // keys.shape[0])
+    own = keys[row, head // (queries // key_heads)]
+    following = keys[
+        min(row + (head + 1) // queries, keys.shape[0] - 1), (head + 1) % queries // (queries // key_heads)
+    ]
+    begin, count, is_single = begins[i], ends[i] - begins[i], heads.shape[0] == keys.shape[0]
     whole = (count + LANES - 1) // LANES * LANES
     weights = np.empty((1, whole), np.float32)
     query = heads[i]
@@ -141,6 +148,11 @@ def _attend_one(
     for s in range(0, count - count % LANES, LANES):
         a0 = a1 = a2 = a3 = a4 = a5 = a6 = a7 = a8 = a9 = b0 = b1 = b2 = b3 = b4 = b5 = spread(np.float32(0))
         at = begin + s
+        if is_single:  # its keys come from memory, and a processor asks for more by itself within a page only
+            ahead, first = (own, at + LANES) if s + 2 * LANES <= count else (following, begin)
+            for j in range(LANES):
+                for k in range(0, 2 * width, LANES):
+                    ask_for(ahead, first + j, k)
         for k in range(0, width, LANES):
             q = lanes_at(query, head, k)
             a0, a1 = times_plus(q, lanes_at(own, at, k), a0), times_plus(q, lanes_at(own, at + 1, k), a1)
@@ -192,11 +204,11 @@ def attend(
 ) -> None:
     """Attention of each query to the columns from `begins` to `ends` of its row (Vaswani et al. 2017, equation 1).
 
-    Query head h reads the head h // (H / K) of keys and values. scale: the factor of scores.
+    Query head h reads the head h // (H / K) of keys and values. heads: those of queries come first; keys and values may
+    follow. scale: the factor of scores.
     """
-    queries = heads.shape[1] - 2 * keys.shape[1]
     for i in range(heads.shape[0]):
-        for head in range(queries):
+        for head in range(out.shape[1] // heads.shape[2]):
             _attend_one(heads, keys, begins, ends, scale, i, head, out)
 
 
@@ -210,6 +222,6 @@ def attend_on_threads(
     out: Float32[ndarray, "N H*d"],
 ) -> None:
     """`attend`, on several threads: each takes every other query."""
-    queries, count = heads.shape[1] - 2 * keys.shape[1], heads.shape[0]
+    queries, count = out.shape[1] // heads.shape[2], heads.shape[0]
     for part in prange(count * queries):
         _attend_one(heads, keys, begins, ends, scale, part % count, part // count, out)
