@@ -99,7 +99,9 @@ def show(title: str, some: Words, others: Words) -> None:
     assert [*map(len, some)] == [*map(len, others)], "the sentences have other words"
     distances = np.abs(np.concatenate(some) - np.concatenate(others))
     shares = ", ".join(f"{np.quantile(distances, share):.1e}" for share in (0.5, 0.99))
-    print(f"{title}: {distances.max():.2e} nats at most, {shares} in the middle and at 99 % of {distances.size:,} words")
+    print(
+        f"{title}: {distances.max():.2e} nats at most, {shares} in the middle and at 99 % of {distances.size:,} words"
+    )
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from chainrule.cli.shared.options import (
     TextFile,
     given_settings,
 )
-from chainrule.cli.shared.screen import note, print_json, progress_bar, writes_utf8
+from chainrule.cli.shared.screen import count_of, note, print_json, progress_bar, writes_utf8
 from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, check_text_target, note_repairs, text_for
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from chainrule.text.corpus.corpus import Corpus
 
 _PART_BYTES = 1 << 18  # that one thread scores at a time
+_SHOWN = 10  # empty texts whose numbers a note says
 
 
 def score(
@@ -178,7 +179,13 @@ def _write_table(
             name: open_model(path, tokenizer, markers, progress, kind=ScoringModel)
             for name, path in zip(names, paths, strict=True)
         }
-        surprisal(source, models, by=by or "texts", progress=progress, **settings).save(output, overwrite=overwrite)
+        table = surprisal(source, models, by=by or "texts", progress=progress, **settings)
+        table.save(output, overwrite=overwrite)
+    if table.empty:
+        some = ", ".join(f"{number:,}" for number in table.empty[:_SHOWN])
+        more = f" and {len(table.empty) - _SHOWN:,} more" if len(table.empty) > _SHOWN else ""
+        texts = count_of(len(table.empty), "text")
+        note(f"{texts} without {by}, of which the table has no rows: number {some}{more}; --ends has a row for each")
 
 
 def _print_units(
