@@ -167,7 +167,9 @@ def test_a_unigram_model_gives_frequencies(fixtures: Path, model: Path) -> None:
     unseen = 1 + (unigram.speller.unseen_types - 1) * probs["<unk>"]  # all unseen types take their share
     expected = [math.log(probs[word] / unseen) for word in ("ka", "vi", "ka")]
     assert [row["log_frequency"] for row in rows] == pytest.approx(expected, abs=1e-6)
-    with pytest.raises(library.SettingError, match="expected an n-gram model of order 1, or counts"):
+    with pytest.raises(
+        library.SettingError, match="is an n-gram model of order 3; frequencies come from one of order 1"
+    ):
         library.surprisal(library.Lines(["ka"]), unigram, frequencies=library.load(model)).to_records()
 
 
@@ -224,7 +226,7 @@ def test_a_table_is_a_table_whatever_the_input(chainrule, model: Path, tmp_path:
         (["-o", "t.txt"], 1, "the name of a table ends in .csv, .tsv, .jsonl or .parquet"),
         (["-o", "t.parquet.gz"], 1, "Parquet is compressed already"),
         (["--nats"], 2, "--nats is for tables; give --output."),
-        (["--no-word-ends"], 2, "--word-ends is for tables; give --output, or --words."),
+        (["--no-word-ends"], 2, "--no-word-ends is for tables; give --output, or --words."),
         (["-o", "t.csv", "--json"], 2, "Give either --output or --json"),
         (["--words", "--running"], 2, "--running scores whole texts"),
     ],
@@ -266,3 +268,24 @@ def test_a_table_of_empty_texts_has_its_columns(name: str, chainrule, pieces: Pa
     (tmp_path / "items.csv").write_text("id,s\nx1,ka vi\n")
     assert chainrule(*say, "-o", tmp_path / "full.csv").err == ""
     assert (len(found), list(found.columns)) == (0, list(pandas.read_csv(tmp_path / "full.csv").columns))
+
+
+def test_an_option_without_effect_is_told(
+    chainrule, pieces: Path, items: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CHAINRULE_WINDOW_STRIDE", "")  # which the option sets
+    told = chainrule("score", pieces, items, "--field", "sentence", "--markers", "error", "--window-stride", "4").err
+    assert f"--markers has no effect on {pieces}, whose tokens are pieces of words or characters" in told
+    assert f"--window-stride has no effect on {pieces}, which does not read texts in windows" in told
+    assert "literal markers in a text: read like any other text)" in chainrule("info", pieces).out
+    with pytest.raises(library.SettingError, match="lm: this model does not read texts in windows"):
+        library.load(pieces, window_stride=4)
+
+
+def test_models_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> None:
+    from chainrule.cli.measure.score import names_of
+
+    paths = tuple(tmp_path / name for name in ("small/5g", "large/5g", "lstm"))
+    assert names_of(paths) == ["small-5g", "large-5g", "lstm"]
+    deeper = tuple(tmp_path / name for name in ("a/x/5g", "b/x/5g"))
+    assert names_of(deeper) == ["a-x-5g", "b-x-5g"]
