@@ -170,7 +170,7 @@ def test_scores_are_those_of_the_model(served: Running, folders: dict[str, Path]
             "/v1/score",
             {"input": "a", "top": 3},
             "top",
-            "top: there is no such field; expected convention, given, input, model",
+            "there is no such field; expected convention, given, input, model",
         ),
         ("/complete", {"text": "a", "count": 3}, "count", "expected model, n, text"),
         ("/v1/translate", {"input": "a", "seed": 3}, "seed", "there is no such field"),

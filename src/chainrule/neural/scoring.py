@@ -24,6 +24,7 @@ from chainrule.base.distributions import NAN_MESSAGE, check_log_probs, top_of
 from chainrule.base.threads import pause
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural.device import follow_load
+from chainrule.neural.layers.matrix_products import FEW
 from chainrule.protocol import END, UNKNOWN
 
 if TYPE_CHECKING:
@@ -192,14 +193,20 @@ def score_rows(
     return scores, others
 
 
-def stream_rows(network: Network, rows: Sequence[Tokens], size: int) -> Iterator[Float32[ndarray, "part V"]]:
-    """The distributions of the tokens of texts, one text after the other, `size` positions at a time."""
+def stream_rows(
+    network: Network, rows: Sequence[Tokens], size: int, *, alone: bool = False
+) -> Iterator[Float32[ndarray, "part V"]]:
+    """The distributions of the tokens of texts, one text after the other, `size` positions at a time.
+
+    alone: whether each has the bits that it has without the other texts.
+    """
     waiting: list[ndarray] = []
     count = 0
-    for hidden in _hidden_in_order(network, rows):
+    hidden_states = _hidden_alone if alone else _hidden_in_order
+    for hidden in hidden_states(network, rows):
         for low in range(0, len(hidden), size):
             with torch.inference_mode():
-                waiting.append(network.output.log_probs(hidden[low : low + size]).cpu().numpy())
+                waiting.append(_normalised(network.output.log_probs(hidden[low : low + size]).cpu().numpy()))
             count += len(waiting[-1])
             while count >= size:
                 joined = np.concatenate(waiting)
@@ -208,6 +215,54 @@ def stream_rows(network: Network, rows: Sequence[Tokens], size: int) -> Iterator
                 waiting, count = [joined[size:]], count - size
     if count:
         yield np.concatenate(waiting)
+
+
+def _normalised(log_probs: Float32[ndarray, "R V"]) -> Float32[ndarray, "R V"]:
+    """Log-probabilities that sum to one: torch's log-softmax adds up a row in float32, which costs a large vocabulary
+    1e-5 nats. Each row for itself, and in place.
+    """
+    for row in log_probs:
+        row -= np.float32(np.log(np.exp(row).sum(dtype=np.float64)))
+    return log_probs
+
+
+def _hidden_alone(network: Network, rows: Sequence[Tokens]) -> Iterator[Float[Tensor, "part D"]]:
+    """As `_hidden_in_order`, with the bits that each text has by itself.
+
+    Where the network's products allow it, several texts go through a pass, one after the other without padding; else
+    each piece has its own.
+    """
+    inputs = [np.concatenate([[END], row[:-1]]) for row in rows]
+    with torch.inference_mode():
+        packs = network.packs_texts()
+    for batch in _packed(pieces_of([len(row) for row in rows], network), FEW if packs else 0):
+        lengths = [end - begin for _, begin, _, end in batch]
+        tokens = _tensor(network, np.concatenate([inputs[row][begin:end] for row, begin, _, end in batch])[None])
+        with torch.inference_mode():
+            if packs and sum(lengths) <= FEW:
+                texts = network.read_texts(tokens, lengths)[0].split(lengths)
+                yield torch.cat(
+                    [text[first - begin :] for text, (_, begin, first, _) in zip(texts, batch, strict=True)]
+                )
+                continue
+            [(_, begin, first, _)] = batch
+            for part, hidden in _hidden_parts(network, tokens):
+                yield hidden[0, max(0, first - begin - (part.start or 0)) :]
+
+
+def _packed(pieces: Sequence[Piece], together: int) -> Iterator[list[Piece]]:
+    """Batches of pieces, in order, of at most `together` tokens, unless one has more."""
+    batch: list[Piece] = []
+    count = 0
+    for piece in pieces:
+        length = piece.end - piece.begin
+        if batch and count + length > together:
+            yield batch
+            batch, count = [], 0
+        batch.append(piece)
+        count += length
+    if batch:
+        yield batch
 
 
 def _hidden_in_order(network: Network, rows: Sequence[Tokens]) -> Iterator[Float[Tensor, "part D"]]:
