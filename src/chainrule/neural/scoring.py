@@ -7,12 +7,14 @@ at multiples of the stride. If a state never fills, but a prediction depends on 
 begins that much earlier than its first score. Otherwise a piece is the whole row, unless `warm_up` inputs are taken to
 be enough.
 
-What a token costs may differ in its last bits with what is read in the same pass. A network that reads alone has a pass
-for each piece, so that a text's figures depend on nothing but the text.
+What a token costs may differ in its last bits with what is read in the same pass. For a network that reads alone, a
+text's figures depend on nothing but the text: each piece has a pass of its own, or several go through a pass one after
+the other where that gives each the same bits.
 """
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
@@ -175,7 +177,22 @@ def score_rows(
     """
     scores, others = ([np.zeros(len(row), np.float32) for row in rows] for _ in range(2))
     total, done = sum(map(len, rows)), 0
-    for batch, tokens in _batches(network, rows, warm_up):
+    pieces = pieces_of([len(row) for row in rows], network, warm_up=warm_up)
+    if reads_alone(network) and network.packs_texts():
+        short = [piece for piece in pieces if piece.end - piece.begin <= FEW]
+        pieces = [piece for piece in pieces if piece.end - piece.begin > FEW]
+        for batch, texts in _packed_passes(network, rows, short):
+            for (row, begin, first, end), hidden in zip(batch, texts, strict=True):
+                own = slice(first, end)
+                asked = np.stack([rows[row][own], np.full(end - first, UNKNOWN)][: 1 + unknown], -1).astype(np.int64)
+                log_probs = network.output.log_probs_of(hidden[first - begin :], _tensor(network, asked)).cpu().numpy()
+                scores[row][own] = log_probs[:, 0]
+                if unknown:
+                    others[row][own] = log_probs[:, 1]
+                done += end - first
+            if on_share is not None:
+                on_share(done / total)
+    for batch, tokens in _batches(network, rows, pieces):
         targets = _tensor(network, pad([rows[row][begin:end] for row, begin, _, end in batch], END))
         is_scored = np.zeros(targets.shape, np.bool_)
         for line, (_, begin, first, end) in zip(is_scored, batch, strict=True):
@@ -227,27 +244,41 @@ def _normalised(log_probs: Float32[ndarray, "R V"]) -> Float32[ndarray, "R V"]:
 
 
 def _hidden_alone(network: Network, rows: Sequence[Tokens]) -> Iterator[Float[Tensor, "part D"]]:
-    """As `_hidden_in_order`, with the bits that each text has by itself.
+    """As `_hidden_in_order`, with the bits that each text has by itself: see `_packed_passes`."""
+    with torch.inference_mode():
+        most = FEW if network.packs_texts() else 0
+    pieces = pieces_of([len(row) for row in rows], network)
+    for is_short, some in groupby(pieces, lambda piece: piece.end - piece.begin <= most):
+        if is_short:
+            for batch, texts in _packed_passes(network, rows, [*some]):
+                yield torch.cat([text[piece.first - piece.begin :] for piece, text in zip(batch, texts, strict=True)])
+            continue
+        for row, begin, first, end in some:
+            tokens = _tensor(network, np.concatenate([[END], rows[row][:-1]])[None, begin:end])
+            with torch.inference_mode():
+                for part, hidden in _hidden_parts(network, tokens):
+                    yield hidden[0, max(0, first - begin - (part.start or 0)) :]
 
-    Where the network's products allow it, several texts go through a pass, one after the other without padding; else
-    each piece has its own.
+
+@torch.inference_mode()
+def _packed_passes(
+    network: Network, rows: Sequence[Tokens], pieces: Sequence[Piece]
+) -> Iterator[tuple[list[Piece], Sequence[Float[Tensor, "T D"]]]]:
+    """Batches of pieces in order, of at most FEW tokens, and the hidden states of each.
+
+    They go through a pass one after the other, without padding, each with the bits that it has alone: products of up to
+    FEW vectors have them, and attention has a call for each. network: one that `packs_texts`.
     """
     inputs = [np.concatenate([[END], row[:-1]]) for row in rows]
-    with torch.inference_mode():
-        packs = network.packs_texts()
-    for batch in _packed(pieces_of([len(row) for row in rows], network), FEW if packs else 0):
-        lengths = [end - begin for _, begin, _, end in batch]
-        tokens = _tensor(network, np.concatenate([inputs[row][begin:end] for row, begin, _, end in batch])[None])
-        with torch.inference_mode():
-            if packs and sum(lengths) <= FEW:
-                texts = network.read_texts(tokens, lengths)[0].split(lengths)
-                yield torch.cat(
-                    [text[first - begin :] for text, (_, begin, first, _) in zip(texts, batch, strict=True)]
-                )
-                continue
-            [(_, begin, first, _)] = batch
-            for part, hidden in _hidden_parts(network, tokens):
-                yield hidden[0, max(0, first - begin - (part.start or 0)) :]
+    for batch in _packed(pieces, FEW):
+        follow_load()
+        texts = [_tensor(network, inputs[row][begin:end][None]) for row, begin, _, end in batch]
+        if network.packs_texts():  # which may depend on the number of threads
+            lengths = [text.shape[1] for text in texts]
+            yield batch, network.read_texts(torch.cat(texts, 1), lengths)[0].split(lengths)
+        else:
+            yield batch, [network.read(network.as_read(text))[0][0] for text in texts]
+        pause()
 
 
 def _packed(pieces: Sequence[Piece], together: int) -> Iterator[list[Piece]]:
@@ -309,7 +340,7 @@ def position_tops(
             spans.append((i, done))
             rows.append(part)
             done += len(part)
-    for batch, tokens in _batches(network, rows):
+    for batch, tokens in _batches(network, rows, pieces_of([len(row) for row in rows], network)):
         hidden = torch.cat([hidden for _, hidden in _hidden_parts(network, tokens)], 1)
         for i, (row, begin, first, end) in enumerate(batch):
             number, offset = spans[row]
@@ -351,11 +382,11 @@ def documents_of(stream: Tokens) -> list[Tokens]:
 
 
 def _batches(
-    network: Network, rows: Sequence[Tokens], warm_up: int | None = None
+    network: Network, rows: Sequence[Tokens], pieces: Sequence[Piece]
 ) -> Iterator[tuple[list[Piece], Int64[Tensor, "B T"]]]:
     """Batches of pieces of rows, with their inputs."""
     inputs = [np.concatenate([[END], row[:-1]]) for row in rows]
-    for batch in batches_of(pieces_of([len(row) for row in rows], network, warm_up=warm_up), _together(network)):
+    for batch in batches_of(pieces, _together(network)):
         follow_load()
         yield batch, _tensor(network, pad([inputs[row][begin:end] for row, begin, _, end in batch], END))
         pause()

@@ -184,7 +184,7 @@ def is_by_vector(weight: Tensor) -> bool:
 
 
 def divides_evenly(width: int) -> bool:
-    """Whether torch's loops over numbers, each thread with its share of them, compute all numbers of rows in one way."""
+    """Whether torch's loops over the numbers of rows, shared among threads, compute all of them in one way."""
     return width % (_VECTORS * torch.get_num_threads()) == 0
 
 
