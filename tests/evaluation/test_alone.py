@@ -95,9 +95,10 @@ def counted(read: Any, passes: list[int]) -> Any:
 def test_distributions_over_many_tokens_sum_to_one() -> None:
     """A row of torch's log-softmax is off by up to 1e-5 there, all its numbers by the same."""
     logits = 3 * torch.randn(3, 50_000, generator=torch.Generator().manual_seed(1))
+    logits[:, 0] = 16  # a likely token, to which small probabilities are added
     exact, rough = logits.double().log_softmax(1).numpy(), logits.log_softmax(1).numpy()
-    assert np.abs((rough - exact).mean(1)).max() > 1e-6
-    assert np.abs((_normalised(rough) - exact).mean(1)).max() < 1e-7
+    assert np.abs((rough - exact).mean(1)).max() > 5e-6
+    assert np.abs((_normalised(rough) - exact).mean(1)).max() < 1e-6
 
 
 def test_windows_of_a_long_text_are_read_as_alone_by_words() -> None:
