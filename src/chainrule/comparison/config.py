@@ -111,7 +111,7 @@ class ReadingTimesOptions(Options):
     """
 
     frequencies: str | os.PathLike[str] | Mapping[str, float] | Model | None = option(
-        None, "required: how frequent words are: a file of counts (word, tab, count), or a unigram model", reads=Path
+        None, "how frequent words are (required): a file of counts (word, tab, count), or a unigram model", reads=Path
     )
     word: str = option("word", "the column of words")
     time: str = option("time", "the column of times, in ms")
