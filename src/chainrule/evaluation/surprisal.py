@@ -262,8 +262,8 @@ def _distributions(
         places = [(number, place) for number, text in enumerate(texts) for place in range(len(text) + 1)]
         done = 0
         for rows in together(texts, _ROWS):
-            numbers, positions = zip(*places[done : done + len(rows)], strict=True)
-            yield numbers, positions, rows
+            some = places[done : done + len(rows)]
+            yield [number for number, _ in some], [place for _, place in some], rows
             done += len(rows)
         return
     read = getattr(model, "stream_rows", None)
