@@ -275,7 +275,7 @@ def _packed_passes(
         texts = [_tensor(network, inputs[row][begin:end][None]) for row, begin, _, end in batch]
         if network.packs_texts():  # which may depend on the number of threads
             lengths = [text.shape[1] for text in texts]
-            yield batch, network.read_texts(torch.cat(texts, 1), lengths)[0].split(lengths)
+            yield batch, torch.split_with_sizes(network.read_texts(torch.cat(texts, 1), lengths)[0], lengths)
         else:
             yield batch, [network.read(network.as_read(text))[0][0] for text in texts]
         pause()

@@ -101,8 +101,9 @@ class Attention(nn.Module):
             mask.lent[layer] = key, value
         if mask.texts is not None:
             cuts = [length for length, _ in mask.texts]
-            texts = zip(*(part.split(cuts, 2) for part in (query, key, value)), mask.texts, strict=True)
-            heads = torch.cat([self._attend(*parts, own) for *parts, (_, own) in texts], 2)
+            queries, keys, values = (torch.split_with_sizes(part, cuts, 2) for part in (query, key, value))
+            texts = zip(queries, keys, values, mask.texts, strict=True)
+            heads = torch.cat([self._attend(q, k, v, own) for q, k, v, (_, own) in texts], 2)
         elif mask.steps is None:
             heads = self._attend(query, key, value, mask)
         else:

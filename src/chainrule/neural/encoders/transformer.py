@@ -142,7 +142,7 @@ class Transformer(nn.Module):
         """
         if self.is_bidirectional or self.is_stateful or self.turn is not None or torch.is_grad_enabled():
             return False
-        return all(block.is_by_token() for block in self.blocks)
+        return all(cast("Block", block).is_by_token() for block in self.blocks)
 
     def read_texts(self, x: Float[Tensor, "1 T D"], lengths: Sequence[int]) -> Float[Tensor, "1 T D"]:
         """The hidden states of texts that follow one another in a row, each read from its beginning, by itself."""
