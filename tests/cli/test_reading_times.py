@@ -154,6 +154,8 @@ def test_surprisals_of_others_stand_beside_models(chainrule, study: Path, tmp_pa
         ([(None, 1, 1, 300), (None, 1, 1, 300)], "times.tsv, line 3: the key zone 1, item 1 is there twice"),
         ([(None, 1, 1, "slow")], "times.tsv, line 2: RT is 'slow'; expected a number"),
         ([(None, 1, 1, "nan")], "times.tsv, line 2: RT is 'nan'; expected a number"),
+        ([(None, 1, 1, 0)], "times.tsv, line 2: RT is 0; expected a time above 0: leave out the rows of words that"),
+        ([(None, 1, 1, -3)], "times.tsv, line 2: RT is -3; expected a time above 0"),
         ([(None, 1, 1, 300)], "no word is left: 1 times, 1 joined by zone and item, 1 left out (fewer than 2 words"),
     ],
 )
@@ -171,6 +173,7 @@ def test_bad_times_are_told_with_their_row(rows: list[Any], message: str, refuse
         ("word\tzone\titem\nka vi\t1\t1\n", "line 2: the word is 'ka vi'; expected one word"),
         ("word\tzone\titem\nka\t1\t1\nvi\t1\t2\nvi\t2\t1\nka\t3\t1\n", "words of one item do not stand together"),
         ("word\tplace\nka\t1\n", "has no column in common with"),
+        ("", "text.tsv: there is no row in it"),
     ],
 )
 def test_a_bad_text_is_told(text: str, message: str, refused, study: Path, tmp_path: Path) -> None:
@@ -181,8 +184,14 @@ def test_a_bad_text_is_told(text: str, message: str, refused, study: Path, tmp_p
 
 
 def test_options_that_do_not_fit_are_refused(refused, study: Path, tmp_path: Path) -> None:
-    bare = ["reading", study / "times.tsv", "--text", study / "text.tsv"]
-    assert "--frequencies is missing" in refused(2, [*bare, study / "lm"])
+    bare, lm = ["reading", study / "times.tsv", "--text", study / "text.tsv"], study / "lm"
+    assert "--frequencies is missing" in refused(2, [*bare, lm])
+    told = refused(1, say(study, "times.tsv", "--word", "nope"))
+    assert told.endswith("text.tsv: has no column 'nope'; it has word, zone, item")
+    told = refused(1, [*bare, lm, "--frequencies", study / "counts.txt", "--time", "nope"])
+    assert told.endswith("times.tsv: has no column 'nope'; it has word, zone, item, RT")
+    assert "lm: is an n-gram model of order" in refused(1, [*bare, lm, "--time", "RT", "--frequencies", lm])
+    assert f"The models are {lm} twice" in refused(2, [*bare, lm, lm, "--frequencies", study / "counts.txt"])
     assert "MODELS are missing" in refused(2, [*bare, "--frequencies", study / "counts.txt"])
     assert "has no column 'sentence'; it has word, zone, item" in refused(
         1, say(study, "times.tsv", "--by", "sentence")
@@ -197,3 +206,19 @@ def test_the_plot_has_a_point_for_each_model(chainrule, study: Path, tmp_path: P
     drawn = (tmp_path / "power.svg").read_text()
     assert "unigram" in drawn
     assert "bits per byte" in drawn
+
+
+def test_keys_without_words_are_told_since_they_cannot_be_checked(chainrule, study: Path, tmp_path: Path) -> None:
+    header, *rows = [line.split("\t") for line in (study / "times.tsv").read_text().splitlines()]
+    place = header.index("word")
+    bare = ["\t".join(row[:place] + row[place + 1 :]) for row in (header, *rows)]
+    (tmp_path / "times.tsv").write_text("\n".join(bare) + "\n")
+    command = say(study)
+    whole = chainrule(*command, "--json")
+    told = chainrule(command[0], tmp_path / "times.tsv", *command[2:], "--json")
+    assert told.json["models"] == whole.json["models"]
+    assert whole.json["unguarded"] is None
+    assert told.json["unguarded"].startswith("720 of 720 times come without their word, so it could not be checked")
+    assert told.json["unguarded"] in told.err
+    theirs = chainrule(*command, "--json", "--convention", "minicons")
+    assert theirs.json["models"] == whole.json["models"]  # tokens are words

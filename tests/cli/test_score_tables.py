@@ -53,7 +53,9 @@ def test_a_table_has_a_row_for_each_word_and_keeps_the_fields(
     name: str, chainrule, pieces: Path, items: Path, tmp_path: Path
 ) -> None:
     result = chainrule("score", pieces, items, "--words", "--field", "sentence", "-o", tmp_path / name)
-    assert (result.status, result.out, result.err) == (0, "", "")
+    assert (result.status, result.out) == (0, "")
+    empty = "1 text without words, of which the table has no rows: number 2; --ends has a row for each"
+    assert result.err == f"note: {empty}\n"
     rows = rows_of(tmp_path / name)
     expected = [(i, k, word) for i, one in enumerate(ITEMS, 1) for k, word in enumerate(one["sentence"].split(), 1)]
     assert [(row["sentence"], row["position"], row["word"]) for row in rows] == expected
@@ -141,7 +143,7 @@ def test_several_models_are_columns_beside_what_a_study_needs(
     pieces = tmp_path / "letters"
     say = ("score", model, items, "--field", "sentence", "--words", "--also", pieces, "--entropy", "--previous", "1")
     result = chainrule(*say, "--frequencies", tmp_path / "counts.txt", "-o", tmp_path / "t.jsonl")
-    assert (result.status, result.err) == (0, "")
+    assert result.status == 0
     rows = rows_of(tmp_path / "t.jsonl")
     for path in (model, pieces):
         source = library.Corpus.of(items, library.Reading(field="sentence"))
@@ -165,7 +167,7 @@ def test_a_unigram_model_gives_frequencies(fixtures: Path, model: Path) -> None:
     unseen = 1 + (unigram.speller.unseen_types - 1) * probs["<unk>"]  # all unseen types take their share
     expected = [math.log(probs[word] / unseen) for word in ("ka", "vi", "ka")]
     assert [row["log_frequency"] for row in rows] == pytest.approx(expected, abs=1e-6)
-    with pytest.raises(library.SettingError, match="expected an n-gram model of order 1, or counts"):
+    with pytest.raises(library.SettingError, match="is an n-gram model of order 3; frequencies come from one"):
         library.surprisal(library.Lines(["ka"]), unigram, frequencies=library.load(model)).to_records()
 
 
@@ -222,7 +224,7 @@ def test_a_table_is_a_table_whatever_the_input(chainrule, model: Path, tmp_path:
         (["-o", "t.txt"], 1, "the name of a table ends in .csv, .tsv, .jsonl or .parquet"),
         (["-o", "t.parquet.gz"], 1, "Parquet is compressed already"),
         (["--nats"], 2, "--nats is for tables; give --output."),
-        (["--no-word-ends"], 2, "--word-ends is for tables; give --output, or --words."),
+        (["--no-word-ends"], 2, "--no-word-ends is for tables; give --output, or --words."),
         (["-o", "t.csv", "--json"], 2, "Give either --output or --json"),
         (["--words", "--running"], 2, "--running scores whole texts"),
     ],
@@ -246,3 +248,42 @@ def test_an_existing_file_and_fields_that_differ_are_told(chainrule, model: Path
     assert [row["a"] for row in rows_of(tmp_path / "t.csv")] == ["1", "x"]
     pytest.importorskip("pyarrow")
     assert "has values of several types" in chainrule(*say[:4], tmp_path / "t.parquet").error
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.parquet"])
+def test_a_table_of_empty_texts_has_its_columns(name: str, chainrule, pieces: Path, tmp_path: Path) -> None:
+    say = ["score", pieces, tmp_path / "items.csv", "--field", "s", "--words", "--previous", "1", "--entropy"]
+    (tmp_path / "items.csv").write_text("id,s\n" + 'x1,""\n' * 12)
+    result = chainrule(*say, "-o", tmp_path / name)
+    assert result.status == 0
+    assert "12 texts without words" in result.err
+    assert "number 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 2 more" in result.err
+    pandas = pytest.importorskip("pandas")
+    path = tmp_path / name
+    found = (
+        pandas.read_parquet(path) if name.endswith("t") else pandas.read_csv(path, sep="\t" if "tsv" in name else ",")
+    )
+    (tmp_path / "items.csv").write_text("id,s\nx1,ka vi\n")
+    assert chainrule(*say, "-o", tmp_path / "full.csv").err == ""
+    assert (len(found), list(found.columns)) == (0, list(pandas.read_csv(tmp_path / "full.csv").columns))
+
+
+def test_an_option_without_effect_is_told(
+    chainrule, pieces: Path, items: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CHAINRULE_WINDOW_STRIDE", "")  # which the option sets
+    told = chainrule("score", pieces, items, "--field", "sentence", "--markers", "error", "--window-stride", "4").err
+    assert f"--markers has no effect on {pieces}, whose tokens are pieces of words or characters" in told
+    assert f"--window-stride has no effect on {pieces}, which does not read texts in windows" in told
+    assert "literal markers in a text: read like any other text)" in chainrule("info", pieces).out
+    with pytest.raises(library.SettingError, match="lm: this model does not read texts in windows"):
+        library.load(pieces, window_stride=4)
+
+
+def test_models_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> None:
+    from chainrule.cli.measure.score import names_of
+
+    paths = tuple(tmp_path / name for name in ("small/5g", "large/5g", "lstm"))
+    assert names_of(paths) == ["small-5g", "large-5g", "lstm"]
+    deeper = tuple(tmp_path / name for name in ("a/x/5g", "b/x/5g"))
+    assert names_of(deeper) == ["a-x-5g", "b-x-5g"]

@@ -127,10 +127,18 @@ def test_a_number_out_of_its_range_is_refused(verb: str, options: str, message: 
 
 
 USAGE = {
-    "frobnicate": 'Unknown command "frobnicate". Available commands: train, adapt, finetune, mix, prune, ',
-    "train rnn": (
-        'Unknown command "rnn". Available commands: ngram, bilinear, bag, feedforward, convolution, recurrent, '
-    ),
+    "frobnicate": "There is no verb frobnicate. chainrule has train, adapt, finetune, mix, prune, ",
+    "hlep": "There is no verb hlep. Did you mean --help? chainrule has train, ",
+    "SCORE": "There is no verb SCORE. Did you mean score? chainrule has train, ",
+    "train rnn": "There is no model rnn. train has ngram, bilinear, bag, feedforward, convolution, recurrent, ",
+    "train ngrm": "There is no model ngrm. Did you mean ngram? train has ngram, bilinear, ",
+    "--version extra": "There is no use for extra after --version. Try: chainrule --help",
+    "score MODEL TEXT --window-stride": "--window-stride takes a whole number of 1 or more; nothing comes after it.",
+    "score MODEL TEXT --window-stride x": "--window-stride takes a whole number of 1 or more, not x.",
+    "score MODEL TEXT --also MODEL": "--also needs --output. Try: chainrule score --help",
+    "score MODEL TEXT --no-word-ends": "--no-word-ends is for tables; give --output, or --words.",
+    "score MODEL TEXT --words -o TARGET.csv --also MODEL": "The models are {MODEL} twice; name each once.",
+    "evaluate MODEL TEXT --no-word-ends": "--no-word-ends needs --suite.",
     "train ngram -o TARGET": "TEXTS is missing; put it before options that take several words.",
     "train ngram TEXT -o TARGET --mix TEXT=1": "TEXTS and --mix are both given; name all texts in --mix",
     "train ngram -o TARGET --mix TEXT": "--mix takes names with their shares, such as news.txt=0.3, not ",
@@ -200,7 +208,8 @@ def test_fractions_are_no_whole_numbers(refused, corpus: Path, tmp_path: Path, o
 def test_a_bad_number_of_threads_is_an_error(number: str, chainrule) -> None:
     done = chainrule("verify", "lm", "--threads", number)
     assert done.status == 2
-    assert f"--threads takes a whole number of 1 or more, not {number or 'nothing'}." in done.error
+    wrong = f", not {number}" if number else "; nothing comes after it"
+    assert f"--threads takes a whole number of 1 or more{wrong}." in done.error
 
 
 @pytest.mark.parametrize(

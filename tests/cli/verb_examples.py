@@ -88,8 +88,8 @@ def write_files(folder: Path) -> None:
     keys = [(names[place * (3 + story) % len(names)], story, place) for story in range(3) for place in range(40)]
     words = "".join(f"{word}\t{story}\t{place}\n" for word, story, place in keys)
     (folder / "words.tsv").write_text("word\titem\tzone\n" + words)
-    times = "".join(f"{story}\t{place}\t{300 + (place * place + story) % 37}\n" for _, story, place in keys)
-    (folder / "times.tsv").write_text("item\tzone\ttime\n" + times)
+    times = "".join(f"{word}\t{story}\t{place}\t{300 + (place**2 + story) % 37}\n" for word, story, place in keys)
+    (folder / "times.tsv").write_text("word\titem\tzone\ttime\n" + times)
     (folder / "lexicon.tsv").write_text("".join(f"{word}\t{1 + i * i % 11}\n" for i, word in enumerate(names)))
 
 

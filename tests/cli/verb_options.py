@@ -248,7 +248,7 @@ VERBS = {
     },
     "reading": {"TIMES", "MODELS", "--text", "--output", "--plot", "--overwrite", "--json"}
     | {"--frequencies", "--word", "--time", "--key", "--story", "--by", "--shift", "--previous", "--folds", "--log"}
-    | {"--surprisals", "--word-ends"},
+    | {"--surprisals", "--word-ends", "--convention"},
     "compare": {
         "TEXTS",
         "--text",

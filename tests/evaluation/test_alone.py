@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from random_networks import MODERN, random_model
 import chainrule
 from chainrule.evaluation.surprisal import word_borders, word_entropies
 from chainrule.neural.config import RecurrentConfig, TransformerConfig
-from chainrule.neural.scoring import reads_alone
+from chainrule.neural.scoring import _normalised, reads_alone
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,6 +43,69 @@ def test_a_text_read_alone_has_the_same_bits_in_batches_of_1_7_and_64(config: Ne
     model.network.alone = False
     for row, other in zip(model.score(texts), one, strict=True):
         np.testing.assert_allclose(row, np.frombuffer(other, np.float32), atol=1e-5)
+
+
+PACKED = {
+    "rotary": TransformerConfig(width=64, layers=2, heads=4, key_value_heads=2, context=64, feed_forward="swiglu"),
+    "learned": TransformerConfig(width=64, layers=2, heads=4, context=24, positions="learned", norm="layer"),
+    "window": TransformerConfig(width=64, layers=2, heads=4, context=64, window=5, positions="alibi"),
+}
+
+
+@pytest.mark.parametrize("config", PACKED.values(), ids=PACKED)
+def test_several_texts_in_a_pass_have_the_bits_of_each_alone(
+    config: TransformerConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("chainrule.neural.layers.matrix_products._LEAST", 0)  # all matrices go to the kernel
+    monkeypatch.setattr("chainrule.neural.scoring.FEW", 100)
+    model = random_model(config)
+    texts = [*sequences(model.vocabulary_size), np.arange(3, 150, dtype=np.int32) % (model.vocabulary_size - 3) + 3]
+    expected = model.score(texts)  # padded in batches
+    model.network.alone = True
+    with torch.inference_mode():
+        assert model.network.packs_texts()
+    passes = []
+    monkeypatch.setattr(
+        type(model.network),
+        "read_texts",
+        counted(type(model.network).read_texts, passes),  # the tokens of each pass
+    )
+    scores = {
+        size: [row for i in range(0, 65, size) for row in model.score(texts[i : i + size])] for size in (1, 7, 65)
+    }
+    assert max(passes) > 60
+    for one, seven, all_, near in zip(*scores.values(), expected, strict=True):
+        assert one.tobytes() == seven.tobytes() == all_.tobytes()
+        np.testing.assert_allclose(one, near, atol=1e-5)
+    rows = np.concatenate([*model.text_rows(texts, 50)])
+    apart = np.concatenate([part for text in texts for part in model.text_rows([text], 7)])
+    assert rows.tobytes() == apart.tobytes()
+    ended = np.concatenate([np.append(text, 2) for text in texts])
+    np.testing.assert_allclose(rows[np.arange(len(rows)), ended], np.concatenate(scores[1]), atol=2e-6)
+
+
+def counted(read: Any, passes: list[int]) -> Any:
+    def counting(network: Any, tokens: torch.Tensor, lengths: list[int]) -> torch.Tensor:
+        passes.append(tokens.shape[1])
+        return read(network, tokens, lengths)
+
+    return counting
+
+
+def test_distributions_over_many_tokens_sum_to_one() -> None:
+    """A row of torch's log-softmax is off by up to 1e-5 there, all its numbers by the same."""
+    logits = 3 * torch.randn(3, 50_000, generator=torch.Generator().manual_seed(1))
+    logits[:, 0] = 16  # a likely token, to which small probabilities are added
+    exact, rough = logits.double().log_softmax(1).numpy(), logits.log_softmax(1).numpy()
+    assert np.abs((rough - exact).mean(1)).max() > 5e-6
+    assert np.abs((_normalised(rough) - exact).mean(1)).max() < 1e-6
+
+
+def test_windows_of_a_long_text_are_read_as_alone_by_words() -> None:
+    model = random_model(TransformerConfig(width=8, layers=2, heads=2, context=8, positions="learned"))
+    text = np.random.default_rng(3).integers(3, model.vocabulary_size, 300).astype(np.int32)
+    [found, alone] = (np.concatenate([*model.text_rows([text], 50)]) for model.network.alone in (False, True))
+    assert found.tobytes() == alone.tobytes()
 
 
 def test_large_networks_are_read_alone_where_that_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -204,12 +204,13 @@ def test_an_item_is_right_where_all_predictions_hold(letters: library.CausalMode
     [
         (
             {"predictions": [{"formula": "(9;%seen%) < 1"}]},
-            "item 1: condition 'seen' has no region 9, which the formula",
+            "items 1, 2: condition 'seen' has no region 9, which the formula",
         ),
-        ({"predictions": [{"formula": "(1;%old%) < 1"}]}, "item 1: there is no condition 'old'"),
+        ({"predictions": [{"formula": "(1;%old%) < 1"}]}, "items 1, 2, 3: there is no condition 'old'"),
         ({"predictions": [{"formula": "(1;%seen%) <"}]}, "the formula '(1;%seen%) <' is wrong at character 13"),
         ({"predictions": []}, "there are no predictions in it"),
         ({"meta": {"metric": "max"}}, "the metric of the regions is 'max'; only 'sum' can be measured"),
+        ({"items": suite()["items"] * 2}, "items 1, 2, 3: there is an item of this number before it"),
         ({"items": 3}, "is not a suite of SyntaxGym"),
         ({"items": [3]}, "item 1: is not an item of a suite"),
         (
@@ -224,3 +225,21 @@ def test_a_suite_that_cannot_be_measured_is_told(changes: dict[str, Any], messag
         read_suite(name)
     assert name in str(raised.value)
     assert message in str(raised.value)
+
+
+def test_nothing_is_counted_twice(letters: library.CausalModel, tmp_path: Path) -> None:
+    first, *rest = suite()["items"]
+    again = {**first, "item_number": 4}
+    name = written(tmp_path / "made.json", suite(items=[first, *rest, again, first]))
+    told: list[str] = []
+    [judged] = letters.judge_suites([name], warn=told.append)
+    assert judged.all.items == 3
+    assert told == [
+        f"{name}, item 4: has the same sentences as item 1, and would be counted twice",
+        f"{name}, item 1: there is an item of this number before it; give each its own item_number",
+    ]
+    copy = written(tmp_path / "copy.json.gz", suite(items=[first, *rest]))
+    with pytest.raises(TextError, match=r"copy.json.gz: is the same suite as .*made.json, and would be counted twice"):
+        letters.judge_suites([name, copy], warn=told.append)
+    with pytest.raises(TextError, match=r"the suites are .*made.json twice, and would be counted twice"):
+        letters.judge_suites([name, name])

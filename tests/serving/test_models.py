@@ -128,6 +128,15 @@ def test_words_are_those_of_the_table(served: Running, folders: dict[str, Path],
         refused = served.client.post("/v1/score", json={**asked, "words": truth})
         assert refused.status_code == 400
         assert "expected true or false" in refused.json()["error"]["message"]
+    error = served.client.post("/v1/score", json={"input": texts, "convention": "minicons"}).json()["error"]
+    assert error["param"] == "convention"
+    model, theirs = chainrule.load(folders[name]), {**asked, "convention": "minicons"}
+    table = chainrule.surprisal(chainrule.Lines(texts), model, convention="minicons").to_records()
+    answered = served.client.post("/v1/score", json=theirs).json()["data"]
+    assert [word["surprisal_bits"] for one in answered for word in one["words"]] == [
+        row["surprisal_bits"] for row in table
+    ]
+    assert (table != rows) == (name == "bytes")
 
 
 def test_a_long_text_may_have_less_than_what_stands_for_impossible(
@@ -161,7 +170,12 @@ def test_scores_are_those_of_the_model(served: Running, folders: dict[str, Path]
         ("/v1/score", {"input": ["a", "ka </s>"]}, "input", "input has a literal </s>, which is a marker"),
         ("/v1/score", {"input": "a", "given": "<s> ka"}, "given", "given has a literal <s>, which is a marker"),
         ("/v1/score", {"input": ["a", "b", "c"], "given": ["ka"]}, "given", "given has length 1, and input 3"),
-        ("/v1/score", {"input": "a", "top": 3}, "top", "top: there is no such field; expected given, input, model"),
+        (
+            "/v1/score",
+            {"input": "a", "top": 3},
+            "top",
+            "there is no such field; expected convention, given, input, model",
+        ),
         ("/complete", {"text": "a", "count": 3}, "count", "expected model, n, text"),
         ("/v1/translate", {"input": "a", "seed": 3}, "seed", "there is no such field"),
         ("/v1/caption", {"input": "a", "seed": 3}, "seed", "there is no such field"),

@@ -85,6 +85,8 @@ def run(arguments: list[str], start_seconds: float = 0.0) -> int:
     bound = None
     try:
         arguments = _with_new_names(_with_settings_made(arguments))
+        if arguments[:1] == ["--version"] and arguments[1:]:
+            raise CycloptsError(msg=f"There is no use for {' '.join(arguments[1:])} after --version.")
         verb = _verb(arguments)
         _load(verb)
         command, bound, _ = app.parse_args(arguments, exit_on_error=False, print_error=False)
@@ -159,7 +161,8 @@ def _with_settings_made(arguments: list[str]) -> list[str]:
             continue
         value = value if is_joined else next(remaining, "")
         if not value.isdecimal() or int(value) < 1:
-            raise CycloptsError(msg=f"{option} takes a whole number of 1 or more, not {value or 'nothing'}.")
+            wrong = f", not {value}" if value else "; nothing comes after it"
+            raise CycloptsError(msg=f"{option} takes a whole number of 1 or more{wrong}.")
         os.environ[f"CHAINRULE_{option[2:].replace('-', '_').upper()}"] = value
     return rest
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from chainrule.api.config import CheckpointOptions, TokenOptions
+from chainrule.api.texts.config import SurprisalOptions
 from chainrule.base.options import Options, changed, option
 from chainrule.ngram.config import SMOOTHINGS
 
@@ -105,12 +106,12 @@ class ReadingTimesOptions(Options):
     is all that comes before; by default that of the fewest values. by: the column of groups that folds and intervals
     are made of: a story or sentence; by default the story. shift: the words that times come too early: with 1, a time
     is that of the next word. previous: how many words before have predictors, too. log: whether ln of the times is
-    predicted. surprisals: columns of the text that are surprisals in bits, and stand beside the models. word_ends: see
-    `SurprisalOptions`.
+    predicted. surprisals: columns of the text that are surprisals in bits, and stand beside the models. word_ends,
+    convention: see `SurprisalOptions`.
     """
 
     frequencies: str | os.PathLike[str] | Mapping[str, float] | Model | None = option(
-        None, "how frequent words are: a file of counts (word, tab, count), or a unigram model", reads=Path
+        None, "how frequent words are (required): a file of counts (word, tab, count), or a unigram model", reads=Path
     )
     word: str = option("word", "the column of words")
     time: str = option("time", "the column of times, in ms")
@@ -122,7 +123,6 @@ class ReadingTimesOptions(Options):
     folds: int = option(10, "the folds of cross-validation", least=2, most=1000)
     log: bool = option(False, "predict ln of the times", is_switch=True)
     surprisals: tuple[str, ...] = option((), "columns of the text that are surprisals in bits, beside the models")
-    word_ends: bool = option(
-        True, "count a word's end as its own, not as the next word's, where tokens are pieces of words"
-    )
+    word_ends: bool = changed(SurprisalOptions, "word_ends")
+    convention: Literal["chainrule", "minicons"] = changed(SurprisalOptions, "convention")
     progress: ProgressOption = changed(CheckpointOptions, "progress")

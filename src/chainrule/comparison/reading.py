@@ -51,6 +51,9 @@ if TYPE_CHECKING:
     AnyPath = str | os.PathLike[str]
 
 
+_BARE = "without their word"  # a count of times
+
+
 class Power(NamedTuple):
     """What a model's surprisals add to the baseline.
 
@@ -90,6 +93,18 @@ class ReadingTimes:
     rows: Sequence[Mapping[str, Any]] = field(repr=False)
     shift: int
     log: bool
+
+    @property
+    def unguarded(self) -> str | None:
+        """That a wrong key would not be noticed, where times come without their words; None where they have them."""
+        missing = self.counts.get(_BARE, 0)
+        if not missing:
+            return None
+        return (
+            f"{missing:,} of {self.counts['times']:,} times come without their word, so it could not be checked that "
+            "they stand beside the right ones: a key that is shuffled or counted from 0 looks like a right one. Give "
+            "the table of times the column of words, too"
+        )
 
     @property
     def warning(self) -> str | None:
@@ -136,6 +151,7 @@ class ReadingTimes:
                 "lags": list(LAGS),
                 "profiles": {name: list(profile) for name, profile in self.profiles.items()},
                 "warning": self.warning,
+                "unguarded": self.unguarded,
             }
         )
         return record
@@ -169,7 +185,8 @@ def reading_times(
     """How well the surprisals of models predict reading times, beyond the length, frequency and place of words.
 
     times: a table with a time for each word (CSV, TSV or JSON lines); it may be in any order. text: a table of all
-    words in the order of reading, one a row, with the same key. models: by name.
+    words in the order of reading, one a row, with the same key. models: by name. Give both the words: where a word
+    differs, the key is wrong, and that is an error; without them, it cannot be noticed (`ReadingTimes.unguarded`).
 
     The baseline has length, ln frequency, their product and position; and but for position, the same of the previous
     words. To these, surprisals of the same words are added. Words without one of these are left out for all models
@@ -206,7 +223,7 @@ class _Words:
 
 def _read(times: AnyPath, text: AnyPath, options: ReadingTimesOptions) -> _Words:
     """Joins the tables. Raises TextError with file and row."""
-    own, other = read_table(text, [options.word]), read_table(times, [options.time])
+    own, other = (read_table(*one, has_header=True) for one in ((text, [options.word]), (times, [options.time])))
     shared = [name for name in own[0].fields if name in other[0].fields and name not in (options.word, options.time)]
     key = list(options.key) or shared
     if not key:
@@ -257,14 +274,19 @@ def _read(times: AnyPath, text: AnyPath, options: ReadingTimesOptions) -> _Words
                 f"{own[i].fields[options.word]!r}; the two files do not belong together, or a key is wrong"
             )
         time = _number(record, options.time)
-        if options.log and time <= 0:
-            raise TextError(f"{record.location}: {options.time} is {time:g}, which has no logarithm")
+        if time <= 0:
+            raise TextError(
+                f"{record.location}: {options.time} is {time:g}; expected a time above 0: leave out the rows of words "
+                "that have none, such as skipped ones"
+            )
         target = i + options.shift
         if not 0 <= target < len(own) or stories[target] != stories[i]:
             fallen += 1
         else:
             found[target] = math.log(time) if options.log else time
     counts = {"times": len(other), f"joined by {' and '.join(key)}": len(other)}
+    if bare := sum(options.word not in record.fields for record in other):
+        counts[_BARE] = bare
     if fallen:
         counts["shifted out of their story"] = fallen
     return _Words(
@@ -322,7 +344,7 @@ def _measured(
     surprisals, sizes = dict(read.columns), dict[str, float]()
     for done, (name, model) in enumerate(models.items()):
         progress("scoring", done, len(models))
-        surprisals[name], sizes[name] = _surprisals(model, name, read, word_ends=options.word_ends)
+        surprisals[name], sizes[name] = _surprisals(model, name, read, options)
     starts = np.flatnonzero(np.diff(read.stories, prepend=-1))
     position = np.arange(len(read.words)) - starts[read.stories] + 1.0
     kept, counts = _complete(read, figures, surprisals, position, options)
@@ -369,22 +391,23 @@ def _as_rows(columns: Mapping[str, Float64[ndarray, " n"]]) -> list[dict[str, fl
     return [dict(zip(columns, row, strict=True)) for row in np.column_stack([*columns.values()]).tolist()]
 
 
-def _surprisals(model: Model, name: str, read: _Words, *, word_ends: bool) -> tuple[Float64[ndarray, " words"], float]:
+def _surprisals(
+    model: Model, name: str, read: _Words, options: ReadingTimesOptions
+) -> tuple[Float64[ndarray, " words"], float]:
     """The surprisal of each word in bits, given its story so far; and bits per byte. Raises TextError."""
     number = int(read.stories[-1]) + 1
     texts = [[read.words[i] for i in np.flatnonzero(read.stories == story)] for story in range(number)]
     joined = [" ".join(words) for words in texts]
     values: list[float] = []
     total = 0.0
-    for words, rows in zip(
-        texts, words_of_texts(model, joined, SurprisalOptions(word_ends=word_ends, ends=True)), strict=True
-    ):
+    asked = SurprisalOptions(word_ends=options.word_ends, convention=options.convention, ends=True)
+    for words, rows in zip(texts, words_of_texts(model, joined, asked), strict=True):
         if len(rows) - 1 != len(words):
             raise TextError(
                 f"the tokenizer of {name} writes the {len(words)} words of a story as {len(rows) - 1}: "
                 f"{_first_difference(words, [row['word'] for row in rows])}; it cannot be joined with the times"
             )
-        column = "surprisal_bits" if word_ends else "uncorrected_bits"
+        column = "surprisal_bits" if options.word_ends else "uncorrected_bits"
         values += [row[column] for row in rows[:-1]]
         total += math.fsum(row["uncorrected_bits"] for row in rows)
     return np.array(values), total / sum(len(text.encode()) + 1 for text in joined)

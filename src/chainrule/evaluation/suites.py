@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 _TOGETHER = 256  # sentences scored at a time
 _ROUNDING = 2e-7  # of the sum of what a comparison adds up: what differs by less differs by rounding
 _DEEPEST = 50  # brackets in brackets
+_LISTED = 5  # numbers of items in an error
 _EQUAL = 1e-3, 1e-5  # SyntaxGym's tolerance of =: absolute and relative
 
 
@@ -312,21 +313,38 @@ def read_suite(name: str, on_bad: OnBad = raise_error) -> Suite:
             formulas.append((text, parse_formula(text)))
         except TextError as error:
             raise TextError(f"{name}: {error}") from None
-    kept = []
-    for place, item in enumerate(items, 1):
+    kept: list[Item] = []
+    bad: dict[str, list[str]] = {}  # the items that are left out, by reason
+    for place, record in enumerate(items, 1):
+        number = str(place if not isinstance(record, dict) else as_written(record.get("item_number", place)))
         try:
-            kept.append(_item(item, place, formulas))
+            item = _item(record, number, formulas)
+            same = next((other for other in kept if number == other.number), None)
+            if same is not None:
+                raise TextError("there is an item of this number before it; give each its own item_number")
+            same = next((other for other in kept if item.conditions == other.conditions), None)
+            if same is not None:
+                raise TextError(f"has the same sentences as item {same.number}, and would be counted twice")
+            kept.append(item)
         except TextError as error:
-            on_bad(TextError(f"{name}, {error}"))
+            bad.setdefault(str(error), []).append(number)
+    for reason, numbers in bad.items():
+        on_bad(TextError(f"{name}, {_listed(numbers)}: {reason}"))
     if not kept:
         raise TextError(f"{name}: there is no item that can be measured in it")
     return Suite(str(title), formulas, kept)
 
 
-def _item(record: Any, place: int, formulas: Iterable[tuple[str, Formula]]) -> Item:
-    """Raises TextError."""
-    number = place if not isinstance(record, dict) else as_written(record.get("item_number", place))
-    where = f"item {number}"
+def _listed(numbers: Sequence[str]) -> str:
+    """item 3; items 1, 2, 3, 4, 5 and 19 more."""
+    if len(numbers) == 1:
+        return f"item {numbers[0]}"
+    more = f" and {len(numbers) - _LISTED} more" if len(numbers) > _LISTED else ""
+    return f"items {', '.join(numbers[:_LISTED])}{more}"
+
+
+def _item(record: Any, number: str, formulas: Iterable[tuple[str, Formula]]) -> Item:
+    """Raises TextError, which does not say which item it is."""
     conditions: dict[str, dict[int, str]] = {}
     try:
         for condition in record["conditions"]:
@@ -334,34 +352,34 @@ def _item(record: Any, place: int, formulas: Iterable[tuple[str, Formula]]) -> I
             for region in condition["regions"]:
                 own, content = int(region["region_number"]), region["content"]
                 if own in regions:
-                    raise TextError(f"{where}: condition {condition['condition_name']!r} has region {own} twice")
+                    raise TextError(f"condition {condition['condition_name']!r} has region {own} twice")
                 if not isinstance(content, str):
-                    raise TextError(f"{where}: the content of region {own} is {content!r}; expected a string")
+                    raise TextError(f"the content of region {own} is {content!r}; expected a string")
                 regions[own] = content
             name = str(condition["condition_name"])
             if name in conditions:
-                raise TextError(f"{where}: condition {name!r} is there twice")
+                raise TextError(f"condition {name!r} is there twice")
             if not any(content.strip() for content in regions.values()):
-                raise TextError(f"{where}: all regions of condition {name!r} are empty")
+                raise TextError(f"all regions of condition {name!r} are empty")
             conditions[name] = regions
     except (KeyError, TypeError, ValueError):
         raise TextError(
-            f"{where}: is not an item of a suite; expected conditions with condition_name and regions, and these with "
+            "is not an item of a suite; expected conditions with condition_name and regions, and these with "
             "region_number and content"
         ) from None
     for text, formula in formulas:
         for region in _regions_in(formula):
             if region.condition not in conditions:
                 raise TextError(
-                    f"{where}: there is no condition {region.condition!r}, which the formula {text!r} names; there are "
+                    f"there is no condition {region.condition!r}, which the formula {text!r} names; there are "
                     f"{', '.join(map(repr, conditions)) or 'none'}"
                 )
             if region.number is not None and region.number not in conditions[region.condition]:
                 raise TextError(
-                    f"{where}: condition {region.condition!r} has no region {region.number}, which the formula "
+                    f"condition {region.condition!r} has no region {region.number}, which the formula "
                     f"{text!r} names; it has {', '.join(map(str, conditions[region.condition]))}"
                 )
-    return Item(str(number), conditions)
+    return Item(number, conditions)
 
 
 def region_bits(

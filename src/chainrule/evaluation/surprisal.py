@@ -257,6 +257,15 @@ def _distributions(
     model: LanguageModel[Any], texts: Sequence[Int32[ndarray, " T"]]
 ) -> Iterator[tuple[Sequence[int], Sequence[int], Float32[ndarray, "part V"]]]:
     """Distributions of the next token, each with its text and how many of this text's tokens were read before it."""
+    together = getattr(model, "text_rows", None)
+    if together is not None:  # networks: each text with the bits that it has alone
+        places = [(number, place) for number, text in enumerate(texts) for place in range(len(text) + 1)]
+        done = 0
+        for rows in together(texts, _ROWS):
+            some = places[done : done + len(rows)]
+            yield [number for number, _ in some], [place for _, place in some], rows
+            done += len(rows)
+        return
     read = getattr(model, "stream_rows", None)
     if read is not None:  # many positions at a time, each text for itself
         for number, text in enumerate(texts):

@@ -201,6 +201,15 @@ class NeuralModel(NetworkVectors):
         texts = [stream] if self.network.memory == "stream" else documents_of(stream)
         return stream_rows(self.network, texts, size)
 
+    def text_rows(self, texts: Sequence[Tokens], size: int) -> Iterator[Float32[ndarray, "part vocab"]]:
+        """The distributions at the positions of texts, </s> included, one text after the other, `size` at a time; each
+        has the same bits whatever the other texts are.
+        """
+        ended = [np.append(as_tokens(text), np.int32(END)) for text in texts]
+        for text in ended:
+            check_tokens(text, self.vocabulary_size)
+        return stream_rows(self.network, ended, size, alone=True)
+
     @torch.inference_mode()
     def start(self, prefixes: Sequence[Tokens]) -> Reading:
         """As `LanguageModel.start`."""

@@ -18,7 +18,7 @@ from chainrule.neural.sentence_pairs import with_types
 from chainrule.protocol import BEGIN, END
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from jaxtyping import Bool, Float, Int32, Int64
     from numpy import ndarray
@@ -138,6 +138,16 @@ class Network(nn.Module):
         hidden, after = self.encoder(self.embedding(tokens), before, starts)
         rows, recent = self.ngram_memory(tokens, recent, starts)
         return hidden + rows.to(hidden.dtype), None if after is None else (after, recent)
+
+    def packs_texts(self) -> bool:
+        """Whether `read_texts` can be called, and gives each text the bits that it has when it is read alone."""
+        packs = getattr(self.encoder, "packs_texts", None)
+        return packs is not None and self.ngram_memory is None and packs()
+
+    def read_texts(self, tokens: Int64[Tensor, "1 T"], lengths: Sequence[int]) -> Float[Tensor, "1 T D"]:
+        """Hidden states after the tokens of texts, one after the other, each read from its beginning."""
+        read = cast("Callable[[Tensor, Sequence[int]], Tensor]", self.encoder.read_texts)  # type: ignore[attr-defined]
+        return read(self.embedding(self.as_read(tokens)), lengths)
 
     def remember(self, hidden: Float[Tensor, "B T D"], tokens: Int64[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
         """An encoder's hidden states after tokens that begin texts, with the rows of the n-gram memory, if any."""

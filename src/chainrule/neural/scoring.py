@@ -7,12 +7,14 @@ at multiples of the stride. If a state never fills, but a prediction depends on 
 begins that much earlier than its first score. Otherwise a piece is the whole row, unless `warm_up` inputs are taken to
 be enough.
 
-What a token costs may differ in its last bits with what is read in the same pass. A network that reads alone has a pass
-for each piece, so that a text's figures depend on nothing but the text.
+What a token costs may differ in its last bits with what is read in the same pass. For a network that reads alone, a
+text's figures depend on nothing but the text: each piece has a pass of its own, or several go through a pass one after
+the other where that gives each the same bits.
 """
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
@@ -24,6 +26,7 @@ from chainrule.base.distributions import NAN_MESSAGE, check_log_probs, top_of
 from chainrule.base.threads import pause
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural.device import follow_load
+from chainrule.neural.layers.matrix_products import FEW
 from chainrule.protocol import END, UNKNOWN
 
 if TYPE_CHECKING:
@@ -174,7 +177,22 @@ def score_rows(
     """
     scores, others = ([np.zeros(len(row), np.float32) for row in rows] for _ in range(2))
     total, done = sum(map(len, rows)), 0
-    for batch, tokens in _batches(network, rows, warm_up):
+    pieces = pieces_of([len(row) for row in rows], network, warm_up=warm_up)
+    if reads_alone(network) and network.packs_texts():
+        short = [piece for piece in pieces if piece.end - piece.begin <= FEW]
+        pieces = [piece for piece in pieces if piece.end - piece.begin > FEW]
+        for batch, texts in _packed_passes(network, rows, short):
+            for (row, begin, first, end), hidden in zip(batch, texts, strict=True):
+                own = slice(first, end)
+                asked = np.stack([rows[row][own], np.full(end - first, UNKNOWN)][: 1 + unknown], -1).astype(np.int64)
+                log_probs = network.output.log_probs_of(hidden[first - begin :], _tensor(network, asked)).cpu().numpy()
+                scores[row][own] = log_probs[:, 0]
+                if unknown:
+                    others[row][own] = log_probs[:, 1]
+                done += end - first
+            if on_share is not None:
+                on_share(done / total)
+    for batch, tokens in _batches(network, rows, pieces):
         targets = _tensor(network, pad([rows[row][begin:end] for row, begin, _, end in batch], END))
         is_scored = np.zeros(targets.shape, np.bool_)
         for line, (_, begin, first, end) in zip(is_scored, batch, strict=True):
@@ -192,14 +210,20 @@ def score_rows(
     return scores, others
 
 
-def stream_rows(network: Network, rows: Sequence[Tokens], size: int) -> Iterator[Float32[ndarray, "part V"]]:
-    """The distributions of the tokens of texts, one text after the other, `size` positions at a time."""
+def stream_rows(
+    network: Network, rows: Sequence[Tokens], size: int, *, alone: bool = False
+) -> Iterator[Float32[ndarray, "part V"]]:
+    """The distributions of the tokens of texts, one text after the other, `size` positions at a time.
+
+    alone: whether each has the bits that it has without the other texts.
+    """
     waiting: list[ndarray] = []
     count = 0
-    for hidden in _hidden_in_order(network, rows):
+    hidden_states = _hidden_alone if alone else _hidden_in_order
+    for hidden in hidden_states(network, rows):
         for low in range(0, len(hidden), size):
             with torch.inference_mode():
-                waiting.append(network.output.log_probs(hidden[low : low + size]).cpu().numpy())
+                waiting.append(_normalised(network.output.log_probs(hidden[low : low + size]).cpu().numpy()))
             count += len(waiting[-1])
             while count >= size:
                 joined = np.concatenate(waiting)
@@ -208,6 +232,68 @@ def stream_rows(network: Network, rows: Sequence[Tokens], size: int) -> Iterator
                 waiting, count = [joined[size:]], count - size
     if count:
         yield np.concatenate(waiting)
+
+
+def _normalised(log_probs: Float32[ndarray, "R V"]) -> Float32[ndarray, "R V"]:
+    """Log-probabilities that sum to one: torch's log-softmax adds up a row in float32, which costs a large vocabulary
+    1e-5 nats. Each row for itself, and in place.
+    """
+    for row in log_probs:
+        row -= np.float32(np.log(np.exp(row).sum(dtype=np.float64)))
+    return log_probs
+
+
+def _hidden_alone(network: Network, rows: Sequence[Tokens]) -> Iterator[Float[Tensor, "part D"]]:
+    """As `_hidden_in_order`, with the bits that each text has by itself: see `_packed_passes`."""
+    with torch.inference_mode():
+        most = FEW if network.packs_texts() else 0
+    pieces = pieces_of([len(row) for row in rows], network)
+    for is_short, some in groupby(pieces, lambda piece: piece.end - piece.begin <= most):
+        if is_short:
+            for batch, texts in _packed_passes(network, rows, [*some]):
+                yield torch.cat([text[piece.first - piece.begin :] for piece, text in zip(batch, texts, strict=True)])
+            continue
+        for row, begin, first, end in some:
+            tokens = _tensor(network, np.concatenate([[END], rows[row][:-1]])[None, begin:end])
+            with torch.inference_mode():
+                for part, hidden in _hidden_parts(network, tokens):
+                    yield hidden[0, max(0, first - begin - (part.start or 0)) :]
+
+
+@torch.inference_mode()
+def _packed_passes(
+    network: Network, rows: Sequence[Tokens], pieces: Sequence[Piece]
+) -> Iterator[tuple[list[Piece], Sequence[Float[Tensor, "T D"]]]]:
+    """Batches of pieces in order, of at most FEW tokens, and the hidden states of each.
+
+    They go through a pass one after the other, without padding, each with the bits that it has alone: products of up to
+    FEW vectors have them, and attention has a call for each. network: one that `packs_texts`.
+    """
+    inputs = [np.concatenate([[END], row[:-1]]) for row in rows]
+    for batch in _packed(pieces, FEW):
+        follow_load()
+        texts = [_tensor(network, inputs[row][begin:end][None]) for row, begin, _, end in batch]
+        if network.packs_texts():  # which may depend on the number of threads
+            lengths = [text.shape[1] for text in texts]
+            yield batch, torch.split_with_sizes(network.read_texts(torch.cat(texts, 1), lengths)[0], lengths)
+        else:
+            yield batch, [network.read(network.as_read(text))[0][0] for text in texts]
+        pause()
+
+
+def _packed(pieces: Sequence[Piece], together: int) -> Iterator[list[Piece]]:
+    """Batches of pieces, in order, of at most `together` tokens, unless one has more."""
+    batch: list[Piece] = []
+    count = 0
+    for piece in pieces:
+        length = piece.end - piece.begin
+        if batch and count + length > together:
+            yield batch
+            batch, count = [], 0
+        batch.append(piece)
+        count += length
+    if batch:
+        yield batch
 
 
 def _hidden_in_order(network: Network, rows: Sequence[Tokens]) -> Iterator[Float[Tensor, "part D"]]:
@@ -254,7 +340,7 @@ def position_tops(
             spans.append((i, done))
             rows.append(part)
             done += len(part)
-    for batch, tokens in _batches(network, rows):
+    for batch, tokens in _batches(network, rows, pieces_of([len(row) for row in rows], network)):
         hidden = torch.cat([hidden for _, hidden in _hidden_parts(network, tokens)], 1)
         for i, (row, begin, first, end) in enumerate(batch):
             number, offset = spans[row]
@@ -296,11 +382,11 @@ def documents_of(stream: Tokens) -> list[Tokens]:
 
 
 def _batches(
-    network: Network, rows: Sequence[Tokens], warm_up: int | None = None
+    network: Network, rows: Sequence[Tokens], pieces: Sequence[Piece]
 ) -> Iterator[tuple[list[Piece], Int64[Tensor, "B T"]]]:
     """Batches of pieces of rows, with their inputs."""
     inputs = [np.concatenate([[END], row[:-1]]) for row in rows]
-    for batch in batches_of(pieces_of([len(row) for row in rows], network, warm_up=warm_up), _together(network)):
+    for batch in batches_of(pieces, _together(network)):
         follow_load()
         yield batch, _tensor(network, pad([inputs[row][begin:end] for row, begin, _, end in batch], END))
         pause()

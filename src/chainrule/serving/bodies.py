@@ -20,7 +20,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, 
 
 from chainrule.api.models.config import GenerateOptions
 from chainrule.api.seq2seq.config import CaptionOptions, LanguageOptions, TargetBeam, WriteOptions
-from chainrule.api.texts.config import CorrectOptions
+from chainrule.api.texts.config import CorrectOptions, SurprisalOptions
 from chainrule.base.options import describe_bounds, hints_of
 from chainrule.decoding.config import MAX_FORM_BYTES, Limits, SamplingConfig
 from chainrule.errors import TextError
@@ -297,9 +297,9 @@ class DetokenizeBody(Body):
     tokens: list[Any]
 
 
-class ScoreBody(OwnBody):
+class ScoreBody(OwnBody if TYPE_CHECKING else options_body(SurprisalOptions)):  # type: ignore[misc]
     """The body of /v1/score. given: a text before each input, or one for all. words: whether the surprisal of each word
-    is asked for, too, as `score --words --output` writes it.
+    is asked for, too, as `score --words --output` writes it, by the convention of where words end.
     """
 
     input: Texts

@@ -31,15 +31,18 @@ class Record(NamedTuple):
     location: str = "an example"
 
 
-def read_table(name: str | os.PathLike[str], needed: Collection[str], on_bad: OnBad = raise_error) -> list[Record]:
-    """Reads the records of a file. needed: fields that each must have.
+def read_table(
+    name: str | os.PathLike[str], needed: Collection[str], on_bad: OnBad = raise_error, *, has_header: bool = False
+) -> list[Record]:
+    """Reads the records of a file. needed: fields that each must have. has_header: whether the first line of CSV and
+    TSV always names the columns.
 
     on_bad: a callback that gets a TextError with file and line for each record that lacks one, which is left out.
     Raises TextError if there is no record.
     """
     name = os.fspath(name)
     records = []
-    for record in _records(name, needed, on_bad):
+    for record in _records(name, needed, on_bad, has_header=has_header):
         missing = next((field for field in needed if field not in record.fields), None)
         if missing is None:
             records.append(record)
@@ -47,11 +50,12 @@ def read_table(name: str | os.PathLike[str], needed: Collection[str], on_bad: On
             names = ", ".join(repr(field) for field in record.fields) or "none"
             on_bad(TextError(f"{record.location}: there is no field {missing!r}; the fields are {names}"))
     if not records:
-        raise TextError(f"{name}: there is no example in it; expected JSON lines, CSV or TSV with named fields")
+        what = "row" if has_header else "example"
+        raise TextError(f"{name}: there is no {what} in it; expected JSON lines, CSV or TSV with named fields")
     return records
 
 
-def _records(name: str, needed: Collection[str], on_bad: OnBad) -> Iterator[Record]:
+def _records(name: str, needed: Collection[str], on_bad: OnBad, *, has_header: bool) -> Iterator[Record]:
     if FORMATS.get(text_suffix(name)) == "json":
         for location, record in json_objects(name, on_bad):
             bad = next((field for field in needed if field in record and not _is_text(record[field])), None)
@@ -64,7 +68,10 @@ def _records(name: str, needed: Collection[str], on_bad: OnBad) -> Iterator[Reco
     names: list[str] | None = None
     for location, row in rows:
         if names is None:
-            is_header = bool(set(row) & set(needed))
+            is_header = has_header or bool(set(row) & set(needed))
+            missing = next((field for field in needed if has_header and field not in row), None)
+            if missing is not None:
+                raise TextError(f"{name}: has no column {missing!r}; it has {', '.join(row)}")
             twice = next((name for i, name in enumerate(row) if is_header and name in row[:i]), None)
             if twice is not None:
                 raise TextError(f"{location}: two columns are called {twice!r}; give each its own name")

@@ -25,12 +25,12 @@ from chainrule.applications.chat_template import ChatFormat, ChatTemplate
 from chainrule.applications.completion import Completer, Completion, LastWordCorrector
 from chainrule.base.arguments import check_least
 from chainrule.base.distributions import top_of
-from chainrule.base.files import check_new_file, replace_file
+from chainrule.base.files import check_new_file, describe_duplicate, replace_file
 from chainrule.base.options import takes
 from chainrule.decoding.config import Limits
 from chainrule.decoding.form import form_of
 from chainrule.decoding.text_generator import SearchedTexts, Text, TextDecoder
-from chainrule.errors import SettingError
+from chainrule.errors import SettingError, TextError
 from chainrule.evaluation.likelihood import measure
 from chainrule.evaluation.suites import judge_suites, read_suite, region_bits
 from chainrule.families.table import FAMILIES
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from chainrule.api.progress_line import ProgressOption
     from chainrule.decoding.beam import SearchTree
     from chainrule.evaluation.measurement import Measurement
-    from chainrule.evaluation.suites import SuiteAccuracy
+    from chainrule.evaluation.suites import Suite, SuiteAccuracy
     from chainrule.protocol import LanguageModel
     from chainrule.text.corpus.corpus import Paths, Source
     from chainrule.text.tokenization.tokenizer import Tokenizer
@@ -198,13 +198,21 @@ class CausalModel(ScoringModel):
         Surprisals are in bits, unknown words with their spelling; </s> is in no region. A tie is counted as wrong.
         word_ends: whether a word's end is a part of its region, see `region_bits`. warn: a callback that gets file and
         item of each item that cannot be judged, which is left out; strict: whether these are errors instead.
-        Raises TextError, MarkerError.
+        Raises TextError, also where two files are the same suite, which would be counted twice; MarkerError.
 
         good:  model.judge_suites(["number_orc.json", "cleft.json"])
         """
-        names = [files] if isinstance(files, str | os.PathLike) else files
+        names = [os.fspath(name) for name in ([files] if isinstance(files, str | os.PathLike) else files)]
         on_bad = raise_error if strict else lambda error: warn(str(error))
-        suites = [read_suite(os.fspath(name), on_bad) for name in names]
+        if twice := describe_duplicate(names):
+            raise TextError(f"the suites are {twice}, and would be counted twice; name each once")
+        suites: list[Suite] = []
+        for name in names:
+            suite = read_suite(name, on_bad)
+            for other, known in zip(names, suites, strict=False):
+                if (known.formulas, known.items) == (suite.formulas, suite.items):
+                    raise TextError(f"{name}: is the same suite as {other}, and would be counted twice; leave one out")
+            suites.append(suite)
 
         def score(sentences: Sequence[Sequence[str]]) -> list[Float64[ndarray, " regions"]]:
             return region_bits(self.language_model, self.speller, self.tokenizer, sentences, word_ends=word_ends)

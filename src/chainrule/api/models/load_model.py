@@ -123,8 +123,18 @@ def load(
     if markers is not None:
         model.set_markers(markers)
     with prefix_errors(os.fspath(path)):
+        if window_stride is not None and not has_windows(model.engine):
+            raise SettingError("this model does not read texts in windows, so there is no window_stride; leave it out")
         _set_reading(model.engine, _is_alone(alone), _stride(window_stride))
     return model
+
+
+def has_windows(engine: Any) -> bool:
+    """Whether a model, or one that it is made of, reads texts that are longer than its context in windows."""
+    if any(map(has_windows, getattr(engine, "models", ()))):
+        return True
+    encoder = getattr(getattr(engine, "network", None), "encoder", None)
+    return getattr(encoder, "context", None) is not None and not getattr(encoder, "is_bidirectional", True)
 
 
 def _set_reading(engine: Any, alone: bool | None, stride: int | None) -> None:

@@ -73,7 +73,8 @@ def info_of_model(parts: ModelParts, *, size: int | None = None) -> ModelInfo:
     tokenizer = parts.tokenizer
     return ModelInfo(
         family=parts.family,
-        tokenizer=f"{tokenizer.name} (loses: {tokenizer.loses}; literal markers in a text: {tokenizer.markers})",
+        tokenizer=f"{tokenizer.name} (loses: {tokenizer.loses}; literal markers in a text: "
+        f"{tokenizer.markers if tokenizer.sees_markers else 'read like any other text'})",
         vocabulary_size=tokenizer.vocabulary_size,
         parameters=_parameters(parts.record),
         ngrams=_ngrams(parts.record),

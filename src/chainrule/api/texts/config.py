@@ -280,13 +280,15 @@ class SurprisalOptions(Options):
     previous: int = option(0, "also the values of this many words before each, as columns", least=0, most=20)
     word_entropy: int = option(
         0,
-        "also the entropy of the next word: from so many drawn words where tokens are pieces, with its standard error",
+        "also the entropy of the next word: from so many drawn words, at most 4,096, where tokens are pieces, with its "
+        "standard error",
         least=0,
         most=1 << 12,
     )
     convention: Literal["chainrule", "minicons"] = option(
         "chainrule",
         "which tokens end a word: those with white space first and </s>, or as minicons' bow_correction has it",
+        served=True,
     )
     progress: ProgressOption = option(None, "whether progress is shown, or a callback", flag=None)
 

@@ -126,7 +126,10 @@ class WordFrequencies:
             self._counts = read
             self._log_total = math.log(math.fsum(read.values()) or 1.0)
         elif getattr(getattr(read, "engine", None), "order", None) != 1:
-            raise SettingError(f"frequencies come from {read!r}; expected an n-gram model of order 1, or counts")
+            order = getattr(getattr(read, "engine", None), "order", None)
+            found = "is no n-gram model" if order is None else f"is an n-gram model of order {order}"
+            shown = os.fspath(source) if isinstance(source, str | os.PathLike) else "the model of frequencies"
+            raise SettingError(f"{shown}: {found}; frequencies come from one of order 1, or from a file of counts")
         else:
             self._model = read
         self._known: dict[str, float | None] = {}

@@ -257,9 +257,23 @@ class Surprisals:
         target = as_path(path)
         check_table_format(target)
         check_new_file(target, overwrite=overwrite, inputs=getattr(self._source, "paths", ()))
-        with table_file(target) as write:
+        with table_file(target, self._example) as write:
             for row in self:
                 write(row)
+
+    def _example(self) -> dict[str, Any]:
+        """A row with all columns: that of the end of an empty text."""
+        options = replace(self._options, ends=True)
+        by_model = [_rows_of_texts(model, [""], options, suffix) for suffix, model in self._by_suffix()]
+        frequencies = self._options.frequencies
+        counted = None if frequencies is None else WordFrequencies(frequencies)
+        [row] = self._joined([rows for [rows] in by_model], 1, counted)
+        field = self._source.reading.field if isinstance(self._source, Corpus) else ""
+        return {**fields_beside(self._fields, row, field), **row}
+
+    def _by_suffix(self) -> Iterator[tuple[str, Model]]:
+        """The models, with the end of the names of their columns."""
+        return ((f"_{name}" * bool(name), model) for name, model in self._models.items())
 
     def _rows(self, progress: Progress) -> Iterator[dict[str, Any]]:
         inside, number = BlockProgress(progress, "scoring"), 0
@@ -269,16 +283,18 @@ class Surprisals:
             blocks, field = self._source.blocks_as_they_come(inside, "scoring", fields=True), self._source.reading.field
         else:
             blocks, field = self._source.blocks(inside, "scoring"), ""
+        self.empty, self._fields = [], {}
         for block in blocks:
             done = 0
             for piece in block.pieces(_PART_BYTES):
-                by_model = [
-                    rows_of_block(model, piece, self._options, f"_{name}" * bool(name))
-                    for name, model in self._models.items()
-                ]
+                by_model = [rows_of_block(model, piece, self._options, suffix) for suffix, model in self._by_suffix()]
                 for *groups, fields in zip(*by_model, piece.fields or repeat({}), strict=False):
                     number += 1
+                    if number == 1:
+                        self._fields = fields
                     rows = self._joined(groups, number, counted)
+                    if not rows:
+                        self.empty.append(number)
                     for row in rows:
                         yield {**fields_beside(fields, row, field), **row}
                 done += piece.text.size
@@ -375,12 +391,18 @@ def words_of_texts(
     model: Model, texts: Sequence[str], options: SurprisalOptions | None = None
 ) -> list[list[dict[str, Any]]]:
     """The rows of the words of each text, as `surprisal` gives them, without `sentence`. Raises MarkerError."""
+    by_text = _rows_of_texts(model, texts, options or SurprisalOptions())
+    return [[{name: row[name] for name in row if name != "sentence"} for row in rows] for rows in by_text]
+
+
+def _rows_of_texts(
+    model: Model, texts: Sequence[str], options: SurprisalOptions, suffix: str = ""
+) -> Iterator[list[dict[str, Any]]]:
+    """As `rows_of_block`."""
     from chainrule.text.corpus.block import NEVER_IN_UTF8, Block, byte_array
 
     data = b"".join(text.encode("utf-8", "replace") + bytes([NEVER_IN_UTF8]) for text in texts)
-    block = Block(byte_array(data), "the texts", 1, NEVER_IN_UTF8, "")
-    by_text = rows_of_block(model, block, options or SurprisalOptions())
-    return [[{name: row[name] for name in row if name != "sentence"} for row in rows] for rows in by_text]
+    return rows_of_block(model, Block(byte_array(data), "the texts", 1, NEVER_IN_UTF8, ""), options, suffix)
 
 
 def fields_beside(fields: Mapping[str, Any], own: Mapping[str, Any], text_field: str) -> dict[str, Any]:

@@ -15,7 +15,11 @@ from chainrule.comparison.config import ReadingTimesOptions
 
 
 def reading(
-    times: Annotated[str, FILE, Parameter(help="Reading times: a table with a key, .tsv, .csv or .jsonl.")],
+    times: Annotated[
+        str,
+        FILE,
+        Parameter(help="Reading times: a table with a key, and the words to check it by: .tsv, .csv or .jsonl."),
+    ],
     /,
     *models: Annotated[Path, Parameter(help="Models: folders or files.", required=False)],
     text: Annotated[str, FILE, Parameter(help="All words in the order of reading, one a row, with the same key.")],
@@ -81,5 +85,6 @@ def reading(
         print_json(measured.as_json())
     else:
         print(measured)
-    if measured.warning is not None:
-        note(measured.warning)
+    for told in (measured.unguarded, measured.warning):
+        if told is not None:
+            note(told)

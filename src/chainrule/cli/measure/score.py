@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.api.texts.config import SurprisalOptions
+from chainrule.base.files import describe_duplicate
 from chainrule.base.progress import BlockProgress, silent
 from chainrule.cli.shared.models import open_model
 from chainrule.cli.shared.options import (
@@ -24,7 +25,7 @@ from chainrule.cli.shared.options import (
     TextFile,
     given_settings,
 )
-from chainrule.cli.shared.screen import note, print_json, progress_bar, writes_utf8
+from chainrule.cli.shared.screen import count_of, note, print_json, progress_bar, writes_utf8
 from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, check_text_target, note_repairs, text_for
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from chainrule.text.corpus.corpus import Corpus
 
 _PART_BYTES = 1 << 18  # that one thread scores at a time
+_SHOWN = 10  # empty texts whose numbers a note says
 
 
 def score(
@@ -114,7 +116,8 @@ def score(
     if output is None and settings != (ends if by == "words" else {}):
         wrong = next(name for name in settings if name not in ends or by != "words")
         also_lines = ", or --words" if wrong in ends else ""
-        raise CycloptsError(msg=f"--{wrong.replace('_', '-')} is for tables; give --output{also_lines}.")
+        flag = f"{'no-' * (settings[wrong] is False)}{wrong.replace('_', '-')}"
+        raise CycloptsError(msg=f"--{flag} is for tables; give --output{also_lines}.")
     if running and (by is not None or output is not None):
         raise CycloptsError(msg="--running scores whole texts, on lines; leave it out, or --output and the unit.")
     if output is not None and json:
@@ -150,9 +153,20 @@ def _units(**asked: bool) -> By | None:
 
 
 def names_of(paths: tuple[Path, ...]) -> list[str]:
-    """A name for each model: that of its folder or file, or where two have the same, the path."""
-    names = [path.resolve().name for path in paths]
-    return [str(path) if names.count(name) > 1 else name for path, name in zip(paths, names, strict=True)]
+    """A name for each model: that of its folder or file, after as many folders above it as tell it from the others.
+
+    Raises CycloptsError if one is there twice.
+
+    good:  names_of((Path("small/5g"), Path("large/5g"), Path("lstm"))) == ["small-5g", "large-5g", "lstm"]
+    """
+    if twice := describe_duplicate([str(path) for path in paths]):
+        raise CycloptsError(msg=f"The models are {twice}; name each once.")
+    parts = [path.resolve().parts for path in paths]
+    names = [own[-1:] for own in parts]
+    for count in range(2, max(map(len, parts), default=0) + 1):
+        shared = {name for name in names if names.count(name) > 1}
+        names = [own[-count:] if name in shared else name for own, name in zip(parts, names, strict=True)]
+    return ["-".join(part.strip("/") for part in name) for name in names]
 
 
 def _write_table(
@@ -178,7 +192,13 @@ def _write_table(
             name: open_model(path, tokenizer, markers, progress, kind=ScoringModel)
             for name, path in zip(names, paths, strict=True)
         }
-        surprisal(source, models, by=by or "texts", progress=progress, **settings).save(output, overwrite=overwrite)
+        table = surprisal(source, models, by=by or "texts", progress=progress, **settings)
+        table.save(output, overwrite=overwrite)
+    if table.empty:
+        some = ", ".join(f"{number:,}" for number in table.empty[:_SHOWN])
+        more = f" and {len(table.empty) - _SHOWN:,} more" if len(table.empty) > _SHOWN else ""
+        texts = count_of(len(table.empty), "text")
+        note(f"{texts} without {by}, of which the table has no rows: number {some}{more}; --ends has a row for each")
 
 
 def _print_units(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
@@ -58,12 +59,19 @@ def open_model(
 
     Raises ModelFormatError, SettingError.
     """
-    from chainrule.api.models.load_model import load
+    from chainrule.api.models.load_model import has_windows, load
     from chainrule.api.models.model import check_kind
 
     model = load(path, tokenizer=tokenizer, markers=markers, allow_pickle=allow_pickle, progress=progress)
     for warning in model.record.get("warnings", []) if path.is_file() else []:
         note(warning)
+    if markers is not None and not model.tokenizer.sees_markers:
+        note(
+            f"--markers has no effect on {path}, whose tokens are pieces of words or characters: a literal <unk> is "
+            "read like any other text"
+        )
+    if os.environ.get("CHAINRULE_WINDOW_STRIDE") and not has_windows(model.engine):
+        note(f"--window-stride has no effect on {path}, which does not read texts in windows")
     with prefix_errors(str(path)):
         return model if kind is None else check_kind(model, kind)
 

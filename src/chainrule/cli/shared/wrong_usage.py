@@ -8,7 +8,14 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
-from cyclopts import CycloptsError, MissingArgumentError, Parameter, UnknownOptionError, UnusedCliTokensError
+from cyclopts import (
+    CycloptsError,
+    MissingArgumentError,
+    Parameter,
+    UnknownCommandError,
+    UnknownOptionError,
+    UnusedCliTokensError,
+)
 
 from chainrule.cli.shared.options import NO_FLAGS, MayBeEmpty, Needs
 
@@ -32,7 +39,6 @@ _RENAMED = {
     "share": "--lambda",
     "min_count": "--vocabulary-min-count",
 }
-_NEEDED = {"size": "--beam", "output": "--tune"}  # options that others need, where their fields are named otherwise
 _OF_OTHER_VERBS = {"allow_pickle": "--allow-pickle", "resume": "--resume", "unit": "--unit"}
 _MODELS = ("model", "models")  # parameters for models
 _TEXTS = (
@@ -53,6 +59,8 @@ _TEXTS = (
 
 def usage_message(error: CycloptsError, verb: App, arguments: list[str]) -> str:
     """The message for a wrong argument of a verb."""
+    if isinstance(error, UnknownCommandError):
+        return _no_such_verb((error.unused_tokens or [""])[0], verb)
     if isinstance(error, MissingArgumentError) and error.argument is not None and error.keyword is None:
         greedy = [name for name in _greedy_options(verb) if name in arguments]
         return f"{error.argument.name} is missing{f'; put it before {greedy[0]}' if greedy else ''}."
@@ -66,6 +74,16 @@ def usage_message(error: CycloptsError, verb: App, arguments: list[str]) -> str:
     message = " ".join(str(error).split())
     misspelt = _NO_FILE.match(message)
     return message if misspelt is None else message + _alike(misspelt[1], _options(verb))
+
+
+def _no_such_verb(word: str, parent: App) -> str:
+    """The message for an unknown verb, or a model of `train`. parent: the program, or `train`."""
+    verbs = [name for name in parent if not name.startswith("-")]
+    known = get_close_matches(word.lower(), [*verbs, "help", "version"], 1, _ALIKE)
+    alike = [f"--{name}" if name in ("help", "version") else name for name in known]
+    question = f" Did you mean {alike[0]}?" if alike else ""
+    kind = "model" if parent.name == ("train",) else "verb"
+    return f"There is no {kind} {word}.{question} {parent.name[0]} has {', '.join(verbs)}."
 
 
 def _unused(words: list[str], verb: App, arguments: list[str]) -> str:
@@ -121,15 +139,30 @@ def check_needs(bound: BoundArguments, verb: Callable[..., Any]) -> None:
     defaults = {name: parameter.default for name, parameter in bound.signature.parameters.items()}
     given = list(_given(bound.arguments, defaults, get_type_hints(verb, include_extras=True)))
     values = defaults | {name: value for name, value, _ in given}
-    names = {name for name, _, _ in given}
-    for name, _, marks in given:
+    names, hints = {name for name, _, _ in given}, get_type_hints(verb, include_extras=True)
+    for name, own, marks in given:
         for needed in (mark.name for mark in marks if isinstance(mark, Needs)):
             other, _, value = needed.partition(" ")
             if str(values.get(other)) != value if value else other not in names:
-                flags = [next(iter(mark.name)) for mark in marks if isinstance(mark, Parameter) and mark.name]
-                option = (flags or [f"--{name.replace('_', '-')}"])[0]
-                needed = f"{_NEEDED.get(other, '--' + other.replace('_', '-'))} {value}".rstrip()
-                raise CycloptsError(msg=f"{option} needs {needed}.")
+                option = _flag(name, marks)
+                option = f"--no-{option.removeprefix('--')}" if own is False else option
+                needed = next(_flags_of(other, hints), _flag(other, ()))
+                raise CycloptsError(msg=f"{option} needs {f'{needed} {value}'.rstrip()}.")
+
+
+def _flag(name: str, marks: Iterable[Any]) -> str:
+    """The option of a parameter with these marks."""
+    flags = [flag for mark in marks if isinstance(mark, Parameter) for flag in mark.name or () if flag[:2] == "--"]
+    return (flags or [f"--{name.replace('_', '-')}"])[0]
+
+
+def _flags_of(name: str, hints: Mapping[str, Any]) -> Iterator[str]:
+    """The option of a parameter, or of a field of one that is several. hints: of parameters."""
+    for own, hint in hints.items():
+        if own == name:
+            yield _flag(name, getattr(hint, "__metadata__", ()))
+        elif is_dataclass(kind := getattr(hint, "__origin__", hint)):
+            yield from _flags_of(name, get_type_hints(kind, include_extras=True))
 
 
 def _given(

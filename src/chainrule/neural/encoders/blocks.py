@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from chainrule.neural.layers.attention import attend, attend_unfused, build_score, capped, disentangled, scaled_dot
 from chainrule.neural.layers.basic import FeedForward, activation_of, drop, norm
 from chainrule.neural.layers.experts import Experts, ExpertsBeside
-from chainrule.neural.layers.matrix_products import by_position, elementwise, linear
+from chainrule.neural.layers.matrix_products import by_position, divides_evenly, elementwise, is_by_vector, linear
 from chainrule.neural.layers.positions import Rotation, rotate
 from chainrule.neural.layers.recurrences import recurrence
 
@@ -99,7 +99,12 @@ class Attention(nn.Module):
             key, value = cache.append(layer, key, value)
         if self.lends and mask.lent is not None:
             mask.lent[layer] = key, value
-        if mask.steps is None:
+        if mask.texts is not None:
+            cuts = [length for length, _ in mask.texts]
+            queries, keys, values = (torch.split_with_sizes(part, cuts, 2) for part in (query, key, value))
+            texts = zip(queries, keys, values, mask.texts, strict=True)
+            heads = torch.cat([self._attend(q, k, v, own) for q, k, v, (_, own) in texts], 2)
+        elif mask.steps is None:
             heads = self._attend(query, key, value, mask)
         else:
             parts = []
@@ -217,6 +222,16 @@ class Block(nn.Module):
             assert mask.layer_inputs is not None
             x = x + self.layer_input(x, mask.layer_inputs[:, :, layer])
         return x if self.block_scale is None else x * self.block_scale
+
+    def is_by_token(self) -> bool:
+        """Whether all but attention gives a token the same bits whatever other tokens are read with it."""
+        if self.recurrent or self.experts_beside is not None or not isinstance(self.feed_forward, FeedForward):
+            return False
+        return all(
+            is_by_vector(module.weight) and "adapter" not in module._modules and divides_evenly(module.out_features)
+            for module in self.modules()
+            if isinstance(module, nn.Linear)
+        )
 
     def _read(
         self, x: Tensor, mask: AttentionMask, rotation: Rotation | None, cache: Cache | None, layer: int

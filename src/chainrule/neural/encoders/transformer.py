@@ -141,6 +141,24 @@ class Transformer(nn.Module):
         assert isinstance(state, Cache)
         return self._read_on(x, state, starts)
 
+    def packs_texts(self) -> bool:
+        """Whether `read_texts` gives each text the bits that it has when it is read alone: where all that is computed
+        of a token but attention depends on this token only, in an order that other tokens do not change.
+        """
+        if self.is_bidirectional or self.is_stateful or self.turn is not None or torch.is_grad_enabled():
+            return False
+        return all(cast("Block", block).is_by_token() for block in self.blocks)
+
+    def read_texts(self, x: Float[Tensor, "1 T D"], lengths: Sequence[int]) -> Float[Tensor, "1 T D"]:
+        """The hidden states of texts that follow one another in a row, each read from its beginning, by itself."""
+        positions = torch.cat([torch.arange(length, device=x.device) for length in lengths])[None]
+        make = partial(causal_mask, device=x.device, bias=self.bias, documents=None, in_blocks=self.in_blocks)
+        masks = [
+            AttentionMask(texts=[(length, make(length, window=window)) for length in lengths])
+            for window in self.windows
+        ]
+        return self._through(x, positions, masks, None)
+
     def hidden_layers(
         self, x: Float[Tensor, "B T D"], starts: Bool[Tensor, "B T"] | None = None
     ) -> Iterator[Float[Tensor, "B T D"]]:

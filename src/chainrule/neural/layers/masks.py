@@ -51,7 +51,8 @@ class AttentionMask(NamedTuple):
     starts: (B, T), where rows begin anew, for what carries a state from token to token; None for nowhere.
     edit: a function through which the outputs of heads and layers go. distances: what queries and keys are scored by,
     beside their products; None for nothing. steps: of each query, where each attends alone; `tensor`, `causal` and
-    `block_length` then do not count.
+    `block_length` then do not count. texts: of the texts that a row is made of, one after the other, the
+    lengths and masks; no query attends to another text, and the other masks do not count.
     """
 
     tensor: Tensor | None = None
@@ -64,6 +65,7 @@ class AttentionMask(NamedTuple):
     lent: dict[int, tuple[Tensor, Tensor]] | None = None
     layer_inputs: Tensor | None = None
     steps: Sequence[Step] | None = None
+    texts: Sequence[tuple[int, AttentionMask]] | None = None
 
     def share(self, rows: slice) -> AttentionMask:
         """The mask of some rows, for what neither records nor edits."""

@@ -102,6 +102,7 @@ _NO_SCALES = np.empty((1, 1), np.float32)
 
 _kernel = threading.Lock()  # Numba's simplest threads may not be asked twice at once
 _pass = threading.local()  # is_one_by_one: set within `one_by_one`
+_VECTORS = 32  # numbers that these loops compute at a time, and the rest of them one by one
 _EVEN, _ON_ONE_THREAD = 64, 1 << 15  # numbers of a row that torch's loops divide evenly; of all that it never divides
 
 
@@ -171,6 +172,21 @@ def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         frozen: Tensor = _Frozen.apply(x, weight, bias)  # type: ignore[no-untyped-call]
         return frozen
     return _widening(x, weight, bias)
+
+
+def is_by_vector(weight: Tensor) -> bool:
+    """Whether products of a matrix with up to FEW vectors give each the bits that it has alone: those of a kernel."""
+    if torch.is_grad_enabled():
+        return False
+    width = (unpacked_shape(weight) if weight.dtype == torch.int8 else weight.shape)[-1]
+    if is_in_blocks(weight):
+        return _suits_blocks(torch.empty(0))
+    return _suits_kernel(torch.empty(1, width, device=weight.device), weight)
+
+
+def divides_evenly(width: int) -> bool:
+    """Whether torch's loops over the numbers of rows, shared among threads, compute all of them in one way."""
+    return width % (_VECTORS * torch.get_num_threads()) == 0
 
 
 def _widening(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

@@ -211,6 +211,11 @@ def _ranges(
     if mask.weights_out is not None or mask.edit is not None or mask.block_length is not None:
         return None
     ends = np.tile(np.arange(keys - length, keys) + 1, rows)
+    if mask.texts is not None:
+        if not all(own.causal for _, own in mask.texts):
+            return None
+        lengths = np.array([length for length, _ in mask.texts])
+        return np.repeat(np.cumsum(lengths) - lengths, lengths), ends
     if mask.steps is not None:
         if any(step.mask.tensor is not None for step in mask.steps):
             return None

@@ -19,7 +19,7 @@ from chainrule.text.corpus.parquet import pyarrow_for
 from chainrule.text.corpus.reading import FORMATS, text_suffix
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from chainrule.text.corpus.block import Block
@@ -81,9 +81,13 @@ def check_format(path: Path) -> None:
 
 
 @contextmanager
-def table_file(path: Path) -> Iterator[Callable[[Mapping[str, Any]], None]]:
+def table_file(
+    path: Path, example: Callable[[], Mapping[str, Any]] | None = None
+) -> Iterator[Callable[[Mapping[str, Any]], None]]:
     """A function that writes a row, a dictionary from columns to values. The file replaces `path` at the end of the
     `with` block, unless the block fails.
+
+    example: a row with the columns that a table of no rows has, asked for at the end where there are none.
 
     The first row names the columns of CSV, TSV and Parquet; a row without one of them has an empty cell. CSV and TSV
     write infinity as inf, true as TRUE, and lists as JSON, and JSON lines infinity as null. Raises OutputError, also
@@ -95,10 +99,13 @@ def table_file(path: Path) -> Iterator[Callable[[Mapping[str, Any]], None]]:
         if FORMATS.get(suffix) == "json":
             yield lambda row: cast("None", file.write(_as_line(row)))
         elif suffix == ".parquet":
-            with _parquet_rows(path, file) as write:
+            with _parquet_rows(path, file, example) as write:
                 yield write
         else:
-            yield _delimited_rows(path, file, "," if suffix == ".csv" else "\t")
+            rows = _DelimitedRows(path, file, "," if suffix == ".csv" else "\t")
+            yield rows.write
+            if not rows.columns and example is not None:
+                rows.write_header(example())
 
 
 TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
@@ -120,22 +127,30 @@ def _as_line(row: Mapping[str, Any]) -> bytes:
     return json.dumps(values, ensure_ascii=False, default=str).encode("utf-8", "replace") + b"\n"
 
 
-def _delimited_rows(path: Path, file: BinaryIO, delimiter: str) -> Callable[[Mapping[str, Any]], None]:
-    line = io.StringIO()
-    writer = csv.writer(line, delimiter=delimiter, lineterminator="\n")
-    columns: list[str] = []
+class _DelimitedRows:
+    """Rows of CSV or TSV. columns: those of the header, once it is written."""
 
-    def write(row: Mapping[str, Any]) -> None:
-        if not columns:
-            columns.extend(row)
-            writer.writerow(columns)
-        _check_columns(path, row, columns)
-        writer.writerow([_cell(row.get(name)) for name in columns])
-        file.write(line.getvalue().encode("utf-8", "replace"))
-        line.seek(0)
-        line.truncate()
+    def __init__(self, path: Path, file: BinaryIO, delimiter: str) -> None:
+        self.columns: list[str] = []
+        self._path, self._file, self._line = path, file, io.StringIO()
+        self._writer = csv.writer(self._line, delimiter=delimiter, lineterminator="\n")
 
-    return write
+    def write_header(self, row: Mapping[str, Any]) -> None:
+        self.columns.extend(row)
+        self._write(self.columns)
+
+    def write(self, row: Mapping[str, Any]) -> None:
+        """Raises OutputError."""
+        if not self.columns:
+            self.write_header(row)
+        _check_columns(self._path, row, self.columns)
+        self._write([_cell(row.get(name)) for name in self.columns])
+
+    def _write(self, cells: Sequence[Any]) -> None:
+        self._writer.writerow(cells)
+        self._file.write(self._line.getvalue().encode("utf-8", "replace"))
+        self._line.seek(0)
+        self._line.truncate()
 
 
 def _cell(value: Any) -> Any:
@@ -155,7 +170,9 @@ def _check_columns(path: Path, row: Mapping[str, Any], columns: Collection[str])
 
 
 @contextmanager
-def _parquet_rows(path: Path, file: BinaryIO) -> Iterator[Callable[[Mapping[str, Any]], None]]:
+def _parquet_rows(
+    path: Path, file: BinaryIO, example: Callable[[], Mapping[str, Any]] | None
+) -> Iterator[Callable[[Mapping[str, Any]], None]]:
     pyarrow, parquet = pyarrow_for(str(path))
     rows: list[Mapping[str, Any]] = []
     writer: Any = None
@@ -183,6 +200,10 @@ def _parquet_rows(path: Path, file: BinaryIO) -> Iterator[Callable[[Mapping[str,
     yield write
     if rows:
         flush()
+    if writer is None and example is not None:
+        columns = pyarrow.Table.from_pylist([example()]).schema
+        writer = parquet.ParquetWriter(file, columns)
+        writer.write_table(columns.empty_table())
     if writer is not None:
         writer.close()
 

@@ -88,6 +88,14 @@ class Tokenizer:
         return self.splitter.spells_everything and set(self.splitter.alphabet) <= set(self.vocabulary.tokens())
 
     @property
+    def sees_markers(self) -> bool:
+        """Whether a literal <unk> in a text comes out as one token, for which `markers` is a rule; where tokens are
+        pieces or characters, it is cut up like any other text.
+        """
+        rewritten = self.splitter.rewrite(byte_array(b"<unk>\n"), LINE_FEED)
+        return b"<unk>" in rewritten.tobytes().split()
+
+    @property
     def vocabulary_size(self) -> int:
         return len(self.vocabulary)
 
