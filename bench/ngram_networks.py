@@ -1,12 +1,15 @@
 """N-grams inside networks: a memory, a residual and mixtures, at equal time, each arm mixed with the n-gram model, too.
 
     python bench/ngram_networks.py shakespeare.txt --tokenizer character --family recurrent transformer --order 6
-        --minutes 1 --seeds 1 2 3 [--control] [-o trials.jsonl]
+        --minutes 1 --seeds 1 2 3 [--control one-row shuffled in-sample] [-o trials.jsonl]
 
 The last tenth of the text is measured. Of the rest, every twentieth run of 50 lines tunes mixtures, and all others
 train. Settings of networks are those of the command without options. Training runs on one thread, in minutes of
 processor time, since others may use the machine: the clock of training is that of the process, and folds of a residual
-count. All figures are nats a token. --control also trains a memory with one row for each length of context.
+count. All figures are nats a token. --control also trains what should not help: a memory with one row for each length
+of context (one-row); a memory whose rows are those of other contexts, drawn anew at each step (shuffled); and a
+residual of the n-gram model that has seen the training text (in-sample). --quick leaves out adaptive mixtures and
+caches. --arms takes some of the others alone.
 """
 
 from __future__ import annotations
@@ -19,8 +22,10 @@ import statistics
 import sys
 import tempfile
 import time
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 time.monotonic = time.perf_counter = time.process_time  # before anything imports them
@@ -30,6 +35,7 @@ from machine import circumstances  # noqa: E402
 
 import chainrule  # noqa: E402
 from chainrule.families.table import FAMILIES  # noqa: E402
+from chainrule.neural.layers.ngram_memory import NGramMemory  # noqa: E402
 from chainrule.text.corpus.corpus import source_of  # noqa: E402
 
 if TYPE_CHECKING:
@@ -67,42 +73,66 @@ def trials(arguments: argparse.Namespace, folder: Path) -> Iterator[dict[str, An
     began = time.process_time()
     ngram = chainrule.train(train, chainrule.NGramConfig(order=arguments.order), tokenizer=arguments.tokenizer)
     ngram.save(folder / "ngram")
-    yield row("n-gram", "", 0, ngram, ngram, tune, test, time.process_time() - began)
+    yield row("n-gram", "", 0, ngram, ngram, tune, test, time.process_time() - began, quick=arguments.quick)
+    memory = {"ngram_memory": min(arguments.order, 4)}
     arms: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         "network": ({}, {}),
-        "memory": ({"ngram_memory": min(arguments.order, 4)}, {}),
+        "memory": (memory, {}),
         "residual": ({}, {"residual_of": arguments.order}),
     }
-    if arguments.control:
-        arms["memory of one row"] = ({"ngram_memory": min(arguments.order, 4), "ngram_rows": 1}, {})
+    arms = {name: arm for name, arm in arms.items() if name in arguments.arms}
+    if "one-row" in arguments.control:
+        arms["memory, one row"] = ({**memory, "ngram_rows": 1}, {})
+    if "shuffled" in arguments.control:
+        arms["memory, shuffled"] = (memory, {})
+    if "in-sample" in arguments.control:
+        seen = chainrule.load(folder / "ngram")
+        del seen.record["data"]  # else it would be refused
+        seen.save(folder / "seen")
+        arms["residual, in sample"] = ({}, {"residual_of": folder / "seen"})
     for seed in arguments.seeds:
         for family in arguments.family:
             for name, (settings, options) in arms.items():
                 began = time.process_time()
-                model = chainrule.train(
-                    train,
-                    FAMILIES[family].config(**settings),
-                    tokenizer=str(folder / "ngram"),
-                    training=chainrule.TrainingConfig(minutes=arguments.minutes, seed=seed),
-                    validation=tune,  # else the end of the text that trains, so that networks would learn from less
-                    **options,
-                )
-                yield row(name, family, seed, model, ngram, tune, test, time.process_time() - began)
+                with shuffled_contexts() if name == "memory, shuffled" else nullcontext():
+                    model = chainrule.train(
+                        train,
+                        FAMILIES[family].config(**settings),
+                        tokenizer=str(folder / "ngram"),
+                        training=chainrule.TrainingConfig(minutes=arguments.minutes, seed=seed),
+                        validation=tune,  # else the end of the text that trains, so that networks learn from less
+                        **options,
+                    )
+                    seconds = time.process_time() - began
+                    yield row(name, family, seed, model, ngram, tune, test, seconds, quick=arguments.quick)
+
+
+def shuffled_contexts() -> AbstractContextManager[Any]:
+    """While it lasts, each position gets the rows of another position of its batch, in training and afterwards."""
+    slots, chance = NGramMemory.slots, torch.Generator().manual_seed(0)
+
+    def shuffled(memory: NGramMemory, *inputs: Any) -> Any:
+        own, recent = slots(memory, *inputs)
+        flat = own.flatten(0, 1)
+        return flat[torch.randperm(len(flat), generator=chance)].view_as(own), recent
+
+    return mock.patch.object(NGramMemory, "slots", shuffled)
 
 
 def row(
-    arm: str, family: str, seed: int, model: Any, ngram: Any, tune: Source, test: Source, seconds: float
+    arm: str, family: str, seed: int, model: Any, ngram: Any, tune: Source, test: Source, seconds: float, *, quick: bool
 ) -> dict[str, Any]:
     """A line of the table: alone, in a linear and in an adaptive mixture with the n-gram model, and with a cache."""
     others = [] if model is ngram else [ngram]
     adaptive = chainrule.MixtureConfig(adaptive=True)
-    mixed = {
-        "linear": chainrule.mix([model, *others], heldout=tune) if others else None,
-        "adaptive": chainrule.mix([model, *others], adaptive, heldout=tune) if others else None,
-        "with a cache": chainrule.mix([model, *others], heldout=tune, cache=CACHE),
-        "adaptive with a cache": chainrule.mix([model, *others], adaptive, heldout=tune, cache=CACHE),
-    }
-    nats = {"alone": model, **{name: mixture for name, mixture in mixed.items() if mixture is not None}}
+    nats = {"alone": model}
+    if others:
+        nats["linear"] = chainrule.mix([model, *others], heldout=tune)
+    if others and not quick:
+        nats["adaptive"] = chainrule.mix([model, *others], adaptive, heldout=tune)
+    if not quick:
+        nats["with a cache"] = chainrule.mix([model, *others], heldout=tune, cache=CACHE)
+        nats["adaptive with a cache"] = chainrule.mix([model, *others], adaptive, heldout=tune, cache=CACHE)
     return {
         "arm": arm,
         "family": family,
@@ -124,7 +154,9 @@ def main() -> None:
     parser.add_argument("--order", type=int, default=6)
     parser.add_argument("--minutes", type=float, default=1)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument("--control", action="store_true")
+    parser.add_argument("--arms", nargs="+", default=["network", "memory", "residual"])
+    parser.add_argument("--control", nargs="*", default=[], choices=("one-row", "shuffled", "in-sample"))
+    parser.add_argument("--quick", action="store_true")
     parser.add_argument("-o", "--output", type=Path)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
@@ -138,13 +170,17 @@ def main() -> None:
             if arguments.output is not None:
                 with arguments.output.open("a") as file:
                     file.write(line + "\n")
-    for family in arguments.family:
+    for family in arguments.family if "network" in arguments.arms else []:
         own = {trial["seed"]: trial for trial in found if trial["family"] == family and trial["arm"] == "network"}
         for arm in dict.fromkeys(trial["arm"] for trial in found if trial["family"] == family):
             pairs = [
-                (own[trial["seed"]], trial) for trial in found if trial["family"] == family and trial["arm"] == arm
+                (own[trial["seed"]], trial)
+                for trial in found
+                if trial["family"] == family and trial["arm"] == arm and trial["seed"] in own
             ]
             for figure in ("alone", "linear", "adaptive", "adaptive with a cache"):
+                if not all(figure in trial and figure in network for network, trial in pairs):
+                    continue
                 gains = [trial[figure] - network[figure] for network, trial in pairs]
                 spread = f" ± {statistics.stdev(gains):.4f}" if len(gains) > 1 else ""
                 print(f"{family}, {arm}, {figure}: {statistics.mean(gains):+.4f}{spread} nats to the network")

@@ -78,6 +78,23 @@ def test_a_text_may_be_read_in_any_parts() -> None:
         assert torch.equal(recent, last)
 
 
+@pytest.mark.parametrize("order", [2, 3, 6])
+def test_a_step_has_the_bits_of_a_text(order: int) -> None:
+    """What steps one token at a time looks up without torch, in the midst of texts, at their beginnings and ends."""
+    memory = NGramMemory(order, 64, 3, 4).eval()
+    torch.nn.init.normal_(memory.table)
+    tokens, starts = torch.randint(0, 100_000, (3, 12)), torch.rand(3, 12) < 0.3
+    for borders in (None, starts):
+        recent = expected = memory.start(3)
+        for t in range(12):
+            token, border = tokens[:, t : t + 1], None if borders is None else borders[:, t : t + 1]
+            slots, expected = memory.slots(token, expected, border)
+            with torch.no_grad():
+                rows, recent = memory(token, recent, border)
+                assert torch.equal(rows, memory.project(memory.look_up(slots)))
+            assert torch.equal(recent, expected)
+
+
 def test_rows_are_summed_and_added_before_the_output() -> None:
     network = random_network(LSTM)
     tokens = torch.randint(3, VOCABULARY_SIZE, (2, 6))
@@ -146,6 +163,22 @@ def test_a_step_is_adagrads_with_a_sum_of_squares_for_each_row() -> None:
             squares[row] += np.mean(total**2)
             expected[row] -= 0.5 * total / np.sqrt(squares[row])
     np.testing.assert_allclose(table.detach().numpy(), expected, rtol=0, atol=1e-5)
+
+
+def test_a_step_has_the_bits_of_torchs_own_operations() -> None:
+    chance = np.random.default_rng(5)
+    table, expected = torch.nn.Parameter(torch.zeros(300, 9)), torch.zeros(300, 9)
+    squares, optimiser = torch.zeros(300), RowAdagrad([table], lr=0.1)
+    for _ in range(3):
+        rows, gradients = chance.integers(0, 250, 2000), chance.normal(size=(2000, 9)).astype(np.float32)
+        table.grad = sparse(rows, gradients, 300)
+        optimiser.step()
+        order = np.argsort(rows, kind="stable")
+        touched, counts = np.unique(rows, return_counts=True)
+        sums = torch.segment_reduce(torch.from_numpy(gradients[order]), "sum", lengths=torch.from_numpy(counts))
+        squares[touched] += sums.square().mean(1)
+        expected[touched] -= (0.1 / (squares[touched].sqrt() + 1e-10))[:, None] * sums
+    assert torch.equal(table.detach(), expected)
 
 
 def test_a_step_has_the_same_bits_with_any_number_of_threads() -> None:

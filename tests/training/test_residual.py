@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +19,8 @@ from chainrule.cli.main import run
 from chainrule.errors import SettingError
 from chainrule.families.table import FAMILIES
 from chainrule.mixture.components import Components
-from chainrule.mixture.interpolation import LogLinearMixture
-from chainrule.mixture.residual import KnownRows, fold_bounds, with_end, without_fold
+from chainrule.mixture.interpolation import LinearMixture, LogLinearMixture
+from chainrule.mixture.residual import DocumentRows, KnownRows, fold_bounds, with_end, without_fold
 from chainrule.neural.config import MaskedConfig
 from chainrule.neural.layers import output as outputs
 from chainrule.neural.layers.output import KnownLogProbs, cross_entropy
@@ -221,10 +222,57 @@ def test_what_cannot_learn_a_residual(config, training, message: str, fixtures: 
         chainrule.train(fixtures / "train.txt", config, training=training, residual_of=2)
 
 
-def test_a_network_is_no_known_distribution(fixtures: Path, tmp_path: Path) -> None:
-    chainrule.train(fixtures / "heldout.txt", TINY, training=STEPS).save(tmp_path / "lstm")
-    with pytest.raises(SettingError, match="is a model of family 'recurrent'; residual_of takes an n-gram model"):
-        chainrule.train(fixtures / "train.txt", TINY, training=STEPS, residual_of=tmp_path / "lstm")
+@pytest.mark.parametrize("name", ["LSTM of documents", "Transformer, gpt2", "mixture"])
+def test_rows_of_any_model_are_those_of_the_position_in_its_document(name: str) -> None:
+    network = random_model({**DOCUMENT_NETWORKS, **STREAM_NETWORKS}["LSTM of documents" if name == "mixture" else name])
+    stream = np.random.default_rng(1).integers(1, 29, 60).astype(np.int32)
+    model: Any = network
+    if name == "mixture":
+        model = LinearMixture(Components(("lstm", "ngram"), (network, ngram(stream, size=29))), np.array([[0.3, 0.7]]))
+    rows = DocumentRows(stream, model)
+    positions = np.array([0, 1, 59, 30, 30, 31, 2, 45])
+    for position, row in zip(positions.tolist(), rows(positions), strict=True):
+        ends = np.flatnonzero(stream[:position] == END)
+        [expected] = model.next_log_probs(model.start([stream[ends[-1] + 1 if ends.size else 0 : position]]))
+        expected[BEGIN] = 0
+        np.testing.assert_allclose(row, expected, rtol=0, atol=1e-5)
+    assert rows(positions[:0]).shape == (0, 29)
+    with pytest.raises(SettingError, match=r"document of the text has 5,000 tokens.*documents of at most 4,096"):
+        DocumentRows(np.full(5000, 5, np.int32), model)
+
+
+def test_a_network_learns_what_another_network_or_a_mixture_leaves(
+    fixtures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lstm = chainrule.train(fixtures / "heldout.txt", TINY, training=STEPS)
+    lstm.save(tmp_path / "lstm")
+    bigram = chainrule.train(fixtures / "heldout.txt", NGramConfig(order=2), tokenizer=str(tmp_path / "lstm"))
+    chainrule.mix([lstm, bigram]).save(tmp_path / "mixed")
+    for name, family, says in (
+        ("lstm", "recurrent", "as far as its record says"),
+        ("mixed", "mixture", "its record does not name the texts"),
+    ):
+        flags = ["--width", "8", "--layers", "1", "--context", "8", "--steps", "1", "--batch", "2", "--compile", "no"]
+        flags += ["--residual-of", str(tmp_path / name), "--learning-rate", "1e-9"]
+        assert run(["train", "recurrent", str(fixtures / "train.txt"), "-o", str(tmp_path / "new"), *flags]) == 0
+        assert says in capsys.readouterr().err
+        model = chainrule.load(tmp_path / "new")
+        assert model.language_model.components.families == ("recurrent", family)
+        known = chainrule.load(tmp_path / name)
+        text = [np.array([5, 6, 7], np.int32)]
+        expected = known.language_model.score(text)[0]
+        np.testing.assert_allclose(model.language_model.score(text)[0], expected, rtol=0, atol=1e-3)
+        assert run(["verify", str(tmp_path / "new"), "--distribution"]) == 0
+        shutil.rmtree(tmp_path / "new")
+    with pytest.raises(SettingError, match=r"lstm: was estimated from .*the training text.*an n-gram model, as in"):
+        chainrule.train(fixtures / "heldout.txt", TINY, training=STEPS, residual_of=tmp_path / "lstm")
+
+
+def test_what_fills_gaps_is_no_known_distribution(fixtures: Path, tmp_path: Path) -> None:
+    config = MaskedConfig(width=8, heads=1, layers=1, context=8)
+    chainrule.train(fixtures / "heldout.txt", config, training=STEPS).save(tmp_path / "masked")
+    with pytest.raises(SettingError, match="family 'masked'; residual_of takes a model that continues texts"):
+        chainrule.train(fixtures / "train.txt", TINY, training=STEPS, residual_of=tmp_path / "masked")
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from chainrule.protocol import LanguageModel
 
 FOLDS = 8
+MAX_DOCUMENT = 4096  # tokens that may be read again for each part of a document that is trained on
 
 
 def fold_bounds(stream: Int32[ndarray, " T"], folds: int = FOLDS) -> Int64[ndarray, " folds+1"]:
@@ -82,10 +83,56 @@ class KnownRows:
         for fold in np.unique(folds).tolist():
             own = np.flatnonzero(folds == fold)
             rows[own] = rows_after(self.models[fold], self.stream, positions[own], self.reach)
-        rows[:, BEGIN] = 0
-        if rows.size and rows.min() == -np.inf:
+        return as_known(rows)
+
+
+class DocumentRows:
+    """log P(w | the tokens before in the document) at any position of a text, of any model.
+
+    Documents are read from their beginning, side by side, one token at a time, as `start` and `advance` read them.
+    """
+
+    def __init__(self, stream: Int32[ndarray, " T"], model: LanguageModel[Any]) -> None:
+        """Raises SettingError where a document is too long for that."""
+        self._stream, self._model = np.asarray(stream), model
+        self._begins = np.concatenate([[0], np.flatnonzero(self._stream == END) + 1])
+        longest = int(np.diff(np.append(self._begins, self._stream.size)).max())
+        if longest > MAX_DOCUMENT:
             raise SettingError(
-                "the known distribution gives some token no probability, which no network can change; choose a "
-                "smoothing that gives all of them some"
+                f"a document of the text has {longest:,} tokens, which a network or a mixture would read from the "
+                f"beginning for each window of it; residual_of takes these for documents of at most {MAX_DOCUMENT:,} "
+                "tokens, such as lines: set document to line, or give an n-gram model"
             )
-        return rows
+
+    def __call__(self, positions: Int64[ndarray, " R"]) -> Float32[ndarray, "R V"]:
+        """As `KnownRows`."""
+        rows = np.empty((len(positions), self._model.vocabulary_size), np.float32)
+        begins = self._begins[np.searchsorted(self._begins, positions, side="right") - 1]
+        depths = positions - begins  # tokens of the document that are read before each
+        documents, which = np.unique(begins, return_inverse=True)
+        deepest = np.zeros(len(documents), np.int64)
+        np.maximum.at(deepest, which, depths)
+        active = np.arange(len(documents))
+        state = self._model.start([self._stream[:0]] * len(documents))
+        for depth in range(int(deepest.max(initial=-1)) + 1):
+            if (deepest[active] >= depth).sum() * 2 <= len(active):
+                state = self._model.select(state, np.flatnonzero(deepest[active] >= depth).astype(np.int32))
+                active = active[deepest[active] >= depth]
+            wanted = np.flatnonzero(depths == depth)
+            if wanted.size:
+                rows[wanted] = self._model.next_log_probs(state)[np.searchsorted(active, which[wanted])]
+            if depth < deepest.max():
+                following = np.minimum(documents[active] + depth, self._stream.size - 1)
+                state = self._model.advance(state, self._stream[following].astype(np.int32))
+        return as_known(rows)
+
+
+def as_known(rows: Float32[ndarray, "R V"]) -> Float32[ndarray, "R V"]:
+    """The rows with 0 for <s>, which has no probability. Raises SettingError where another token has none."""
+    rows[:, BEGIN] = 0
+    if rows.size and rows.min() == -np.inf:
+        raise SettingError(
+            "the known distribution gives some token no probability, which no network can change; choose a "
+            "smoothing that gives all of them some"
+        )
+    return rows

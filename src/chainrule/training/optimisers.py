@@ -144,11 +144,36 @@ class RowAdagrad(torch.optim.Optimizer):
         if "squares" not in state:
             state["squares"] = torch.zeros(len(table), device=table.device)
         order = rows.argsort(stable=True)
-        touched, counts = torch.unique_consecutive(rows[order], return_counts=True)
-        sums = torch.segment_reduce(gradients[order].float(), "sum", lengths=counts)
+        is_compiled = table.device.type == "cpu" and table.dtype == torch.float32 and table.is_contiguous()
+        touched, sums = (_summed_by_kernel if is_compiled else _summed)(rows, order, gradients.float())
         squares = state["squares"][touched] + sums.square().mean(1)
         state["squares"][touched] = squares
-        table[touched] -= (rate / (squares.sqrt() + _TINY))[:, None] * sums
+        steps = rate / (squares.sqrt() + _TINY)
+        if is_compiled:
+            from chainrule.training.row_kernels import update_rows
+
+            update_rows(table.numpy(), touched.numpy(), sums.numpy(), steps.numpy())
+        else:
+            table[touched] -= steps[:, None] * sums
+
+
+def _summed(
+    rows: Int64[Tensor, " R"], order: Int64[Tensor, " R"], gradients: Float[Tensor, "R D"]
+) -> tuple[Int64[Tensor, " U"], Float[Tensor, "U D"]]:
+    """The rows that occur, ascending, and the sum of the gradients of each. order: stable, by row."""
+    touched, counts = torch.unique_consecutive(rows[order], return_counts=True)
+    return touched, torch.segment_reduce(gradients[order], "sum", lengths=counts)
+
+
+def _summed_by_kernel(
+    rows: Int64[Tensor, " R"], order: Int64[Tensor, " R"], gradients: Float[Tensor, "R D"]
+) -> tuple[Int64[Tensor, " U"], Float[Tensor, "U D"]]:
+    """As `_summed`, to the same bits, on a processor."""
+    from chainrule.training.row_kernels import sum_rows
+
+    touched, sums = torch.empty_like(rows), torch.empty(gradients.shape)
+    count = sum_rows(*(each.numpy() for each in (rows.contiguous(), order, gradients.contiguous(), touched, sums)))
+    return touched[:count], sums[:count]
 
 
 _TINY = 1e-10  # added to the root of a sum of squares, so that none is divided by 0

@@ -92,8 +92,8 @@ class TrainOptions(MemoryOptions, TextRunOptions, VectorOptions, TokenOptions):
     residual_of: int | NGramConfig | AnyPath | None = option(
         None,
         "train the network on what an n-gram model leaves to be learned: its order, such as 6, to estimate it from the "
-        "training text in folds; or a model folder that has not seen that text. The result is a log-linear mixture of "
-        "both",
+        "training text in folds; or what any model leaves, a folder that has not seen that text. The result is a "
+        "log-linear mixture of both",
         reads=str,
     )
 

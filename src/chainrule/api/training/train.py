@@ -110,9 +110,9 @@ def train(options: TrainOptions) -> Model:
     by default, the end of the training text. start: the folder of a network to train further, with its configuration
     and tokenizer. vectors: word vectors that token vectors start from, a folder or a file of word2vec, GloVe or
     fastText; fixed_vectors: whether those are never updated. residual_of: the order of an n-gram model, or the path of
-    one, whose residual the network learns; the model is then a log-linear mixture of both. run: where checkpoints and
-    log.jsonl go, and whether to resume; or give its fields folder, resume, overwrite and on_report, a callback that
-    gets a Report, whose str is one line.
+    a model of any family, whose residual the network learns; the model is then a log-linear mixture of both. run: where
+    checkpoints and log.jsonl go, and whether to resume; or give its fields folder, resume, overwrite and on_report, a
+    callback that gets a Report, whose str is one line.
     Raises TextError, EstimationError, SettingError, OutputError, ModelFormatError; KeyboardInterrupt, which says how to
     resume, if the training of a network is interrupted.
 
@@ -334,8 +334,9 @@ def _learn_in_steps(request: _Request, text: _Text, run: TrainingRun, progress: 
     chosen = model.network.config  # sizes that were left open, too
     if request.known is None:
         return model, learned if chosen == config else {**learned, "settings": asdict(chosen)}
-    mixture, settings = join_known(request.family_name, model, base, learned.pop("residual_weight"))
-    models = [(request.family_name, request.family_name), (request.known.model_name, "ngram")]
+    families = (request.family_name, request.known.family)
+    mixture, settings = join_known(families, model, base, learned.pop("residual_weight"))
+    models = zip((request.family_name, request.known.model_name), families, strict=True)
     return mixture, {
         **learned,
         "mixture": settings,

@@ -18,8 +18,9 @@ tokens before the one that is read.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
+import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
@@ -28,6 +29,9 @@ from chainrule.neural.layers.basic import segment_starts
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int64
+    from numpy import ndarray
+
+A = TypeVar("A", Tensor, "ndarray")
 
 NOTHING = -1  # in place of a token before the beginning of a text
 _WORD = 1 << 64
@@ -42,6 +46,8 @@ class NGramMemory(nn.Module):
         """
         super().__init__()
         self.order, self.rows = order, rows
+        self._multipliers = np.array([_signed(_odd(back)) for back in range(order - 1)])  # (K,)
+        self._offsets = np.arange(order - 1) * rows  # (K,)
         self.table = nn.Parameter(torch.zeros((order - 1) * rows, row_width))
         self.projection = nn.Linear(row_width, width, bias=False)
         nn.init.normal_(self.projection.weight, std=row_width**-0.5)
@@ -65,8 +71,34 @@ class NGramMemory(nn.Module):
 
         recent: the state before the first; None: nothing was read. starts: as for `Encoder`.
         """
+        is_step = tokens.shape[1] == 1 and not torch.is_grad_enabled()
+        if is_step and recent is not None and self.table.device.type == "cpu" and self.table.dtype == torch.float32:
+            rows, recent = self._step(tokens, recent, starts)
+            return self.project(rows), recent
         slots, recent = self.slots(tokens, recent, starts)
         return self.project(self.look_up(slots)), recent
+
+    def _step(
+        self, tokens: Int64[Tensor, "B 1"], recent: Int64[Tensor, "B P"], starts: Bool[Tensor, "B 1"] | None
+    ) -> tuple[Float[Tensor, "B 1 W"], Int64[Tensor, "B P"]]:
+        """The sum of the rows after one token of each text, and the state after it, to the bits of `forward`.
+
+        By NumPy, all lengths of contexts at once: torch takes longer to call its operations than to compute this.
+        """
+        before = recent.numpy()
+        if starts is not None and starts.any():
+            before = np.where(starts.numpy(), NOTHING, before)
+        contexts = np.concatenate((before, tokens.numpy()), 1)  # (B, K)
+        latest_first = contexts[:, ::-1]
+        mixed = np.bitwise_xor.accumulate((latest_first + 1) * self._multipliers, 1)
+        slots = _scaled(mixed, self.rows) + self._offsets
+        table = self.table.detach().numpy()
+        if before.size == 0 or before.min() >= 0:
+            rows = table[slots]  # (B, K, W)
+        else:  # some contexts are longer than their text
+            is_there = np.logical_and.accumulate(latest_first >= 0, 1)
+            rows = table[np.where(is_there, slots, 0)] * is_there[:, :, None]
+        return torch.from_numpy(rows.sum(1, keepdims=True)), torch.from_numpy(contexts[:, 1:])
 
     def project(self, rows: Float[Tensor, "*shape W"]) -> Float[Tensor, "*shape D"]:
         """Rows, or their sum, as they are added to hidden states."""
@@ -107,13 +139,14 @@ class NGramMemory(nn.Module):
         return torch.stack(slots, -1), after
 
 
-def _scaled(mixed: Int64[Tensor, "*shape"], size: int) -> Int64[Tensor, "*shape"]:
+def _scaled(mixed: A, size: int) -> A:
     """A number below `size` from all 64 bits of each: their product with an odd number, whose upper half is scaled.
 
-    torch has no arithmetic with uint64; products of int64 have the same bits, and what a shift fills in is masked.
+    mixed: int64, of torch or NumPy. torch has no arithmetic with uint64; products of int64 have the same bits, and what
+    a shift fills in is masked.
     """
     mixed = mixed ^ ((mixed >> 31) & ((1 << 33) - 1))
-    upper = ((mixed * _signed(_odd(_FINAL))) >> 32) & ((1 << 32) - 1)
+    upper = ((mixed * _LAST_MULTIPLIER) >> 32) & ((1 << 32) - 1)
     return (upper * size) >> 32
 
 
@@ -131,6 +164,9 @@ def _odd(number: int) -> int:
 def _signed(word: int) -> int:
     """The int64 with the bits of a word."""
     return word - _WORD if word >> 63 else word
+
+
+_LAST_MULTIPLIER = _signed(_odd(_FINAL))
 
 
 def memories_of(network: nn.Module) -> list[nn.Parameter]:

@@ -221,7 +221,12 @@ class NextToken:
         """The known distribution at some positions, which is computed where it is used, a few at a time."""
         assert self.exponent is not None
         flat, device = positions.reshape(-1), self.setup.machine.device
-        return KnownLogProbs(lambda span: torch.from_numpy(distribution(flat[span])).to(device), self.exponent)
+
+        def rows(span: slice) -> Tensor:
+            with torch.autocast(device.type, enabled=False):  # a known network computes as it does alone
+                return torch.from_numpy(distribution(flat[span])).to(device)
+
+        return KnownLogProbs(rows, self.exponent)
 
     def state(self) -> list[Tensor]:
         return leaves(join_rows(self.states)) if self.carries and self.states[0] is not None else []
