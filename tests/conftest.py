@@ -59,11 +59,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup() -> None:
-    """What a test draws from the common generators does not depend on the tests before it."""
+    """What a test draws from the common generators, and on how many threads, does not depend on those before it."""
     random.seed(0)
     np.random.seed(0)  # noqa: NPY002  # libraries draw from it
     if torch := sys.modules.get("torch"):
         torch.manual_seed(0)
+        torch.set_num_threads(1)
 
 
 @pytest.hookimpl(trylast=True)

@@ -11,17 +11,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def written(path: Path, name: str) -> Path:
-    """A suite of two items, of which the second is a tie."""
+def written(path: Path, name: str, first: str = "ka") -> Path:
+    """A suite of two items, of which the second is a tie. first: the word that begins all sentences."""
 
     def condition(name: str, *contents: str) -> dict[str, Any]:
         regions = [{"region_number": i, "content": content} for i, content in enumerate(contents, 1)]
         return {"condition_name": name, "regions": regions}
 
     items = [
-        {"item_number": 1, "conditions": [condition("seen", "ka", "vi"), condition("new", "ka", "vi zzz zzz")]},
-        {"item_number": 2, "conditions": [condition("seen", "ka", "", "vi"), condition("new", "ka", "", "vi")]},
-        {"item_number": 3, "conditions": [condition("seen", "ka", "vi")]},
+        {"item_number": 1, "conditions": [condition("seen", first, "vi"), condition("new", first, "vi zzz zzz")]},
+        {"item_number": 2, "conditions": [condition("seen", first, "", "vi"), condition("new", first, "", "vi")]},
+        {"item_number": 3, "conditions": [condition("seen", first, "vi")]},
     ]
     predictions = [{"type": "formula", "formula": "[(2;%seen%) < (2;%new%)]"}]
     path.write_text(json.dumps({"meta": {"name": name}, "predictions": predictions, "items": items}))
@@ -29,7 +29,7 @@ def written(path: Path, name: str) -> Path:
 
 
 def test_a_table_of_suites_and_a_note_on_each_bad_item(chainrule, model: Path, tmp_path: Path) -> None:
-    files = [written(tmp_path / f"{name}.json", name) for name in ("one", "two")]
+    files = [written(tmp_path / f"{name}.json", name, first) for name, first in [("one", "ka"), ("two", "vi")]]
     result = chainrule("evaluate", model, "--suite", *files)
     assert f"{files[0]}, item 3: there is no condition 'new', which the formula" in result.err
     assert [line.split() for line in result.out.splitlines()] == [
