@@ -15,7 +15,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 # An old processor: oneDNN without AVX-512 and bfloat16, torch's own kernels without any extension. Ours give the same
 # bits everywhere (tests/neural/test_products.py), and are compiled only once so.
 OLD_PROCESSOR := ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=default
-ON_OLD_PROCESSOR := tests/neural $(patsubst %,--ignore tests/neural/test_%.py,products packed_products layer_guesses graph_networks vectors) tests/training/test_training.py
+ON_OLD_PROCESSOR := tests/neural $(patsubst %,--ignore tests/neural/test_%.py,products packed_products layer_guesses graph_networks tree_networks picture_networks seq2seq_networks vectors combinations) tests/training/test_training.py
 MORE_ON_OLD_PROCESSOR := tests/training \
 	$(patsubst %,--ignore tests/training/test_%.py,several_processes sharding minutes sizes resuming eager_optimisers batches) \
 	tests/test_contract.py::test_score_equals_stepping tests/test_contract.py::test_a_beam_of_one_equals_greedy \

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 CLOSE = 1e-4
 VARIANTS = [name for name in MODELS if ", " in name or name.startswith("part of a mixture")]
-QUICK = [*(MODELS.keys() - VARIANTS), *VARIANTS[::3]]
+QUICK = [*(MODELS.keys() - VARIANTS), *VARIANTS[::4]]
 
 
 @pytest.fixture(scope="session", params=sampled(MODELS, QUICK))

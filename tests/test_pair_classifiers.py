@@ -34,7 +34,7 @@ def pairs_of(reads: str, unit: str) -> list[LabelledPair]:
 
 
 @pytest.mark.parametrize("unit", ["pair", "rating"])
-@pytest.mark.parametrize(("name", "reads"), [("bag", "text"), ("tree", "tree")])
+@pytest.mark.parametrize(("name", "reads"), [("bag", "text"), pytest.param("tree", "tree", marks=pytest.mark.thorough)])
 def test_two_inputs_have_a_label_or_a_rating(name: str, reads: str, unit: str, tmp_path: Path) -> None:
     pairs = pairs_of(reads, unit)
     # Trees need smaller steps, and so more of them, to learn which side is asked for.

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from campaign import Cases, Victim, is_finding
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from samples import examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,13 +34,14 @@ def test_whole_models_are_fine(cases: Cases, victim: Victim) -> None:
         assert victim.answer(path) == "fine"
 
 
-@settings(max_examples=60)
+@examples(1.2)
 @given(st.integers(0, 2**40))
 def test_a_broken_model_is_refused_or_gives_numbers(cases: Cases, victim: Victim, number: int) -> None:
     answer = victim.answer(cases.case(number))
     assert not is_finding(answer), answer
 
 
+@pytest.mark.thorough
 def test_a_case_is_reproducible_by_its_number(cases: Cases) -> None:
     def contents(number: int) -> list[bytes]:
         path = cases.case(number)

@@ -13,6 +13,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_networks import MODERN, VOCABULARY_SIZE, pair, random_model, random_network, random_pair, small
+from samples import examples
 
 from chainrule.errors import SettingError
 from chainrule.neural.bidirectional_model import MASK, BidirectionalModel
@@ -130,7 +131,7 @@ SEEDS = st.integers(0, 1000)
 
 
 @pytest.mark.parametrize("family", NETWORKS)
-@settings(max_examples=20)
+@examples(0.5)
 @given(data=st.data(), lengths=LENGTHS, seed=SEEDS)
 def test_any_language_model_gives_a_token_one_probability(
     family: str, data: st.DataObject, lengths: list[int], seed: int
@@ -139,7 +140,7 @@ def test_any_language_model_gives_a_token_one_probability(
     assert_one_model(random_model(config, seed=seed), lengths, seed)
 
 
-@settings(max_examples=25)
+@examples(0.5)
 @given(config=combinations(Seq2SeqConfig), lengths=LENGTHS, seed=SEEDS)
 def test_any_model_given_a_source_gives_a_token_one_probability(
     config: Seq2SeqConfig, lengths: list[int], seed: int

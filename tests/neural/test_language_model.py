@@ -14,7 +14,7 @@ from chainrule.neural.config import RecurrentConfig
 from chainrule.neural.scoring import pieces_of, stride, window_start
 
 NETWORKS = {**DOCUMENT_NETWORKS, **STREAM_NETWORKS}
-SAMPLE = sampled(NETWORKS, list(NETWORKS)[::4])
+SAMPLE = sampled(NETWORKS, list(NETWORKS)[::6])
 
 
 def text(length: int, seed: int = 0) -> np.ndarray:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from random_networks import DOCUMENT_NETWORKS, MODERN, STREAM_NETWORKS, random_model, random_network, small
+from samples import sampled
 
 from chainrule.base.options import help_of
 from chainrule.errors import SettingError
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from chainrule.neural.network import Network
 
 NETWORKS = {**DOCUMENT_NETWORKS, **STREAM_NETWORKS}
+SAMPLE = sampled(NETWORKS, list(NETWORKS)[::2])
 
 
 def tokens(rows: int, length: int, seed: int = 0) -> torch.Tensor:
@@ -96,7 +98,7 @@ def test_muon_gets_the_hidden_matrices_and_nothing_else() -> None:
     assert len(lstm.matrices()) == 4
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", SAMPLE)
 def test_reading_in_parts_is_reading_at_once(name: str) -> None:
     """As far as a context reaches: past that, the parts of a stream are read in windows."""
     network = random_network(NETWORKS[name]).eval()
@@ -114,7 +116,7 @@ def test_reading_in_parts_is_reading_at_once(name: str) -> None:
 BEGUN_BY_END = [name for name, config in NETWORKS.items() if config.begins_with == "</s>"]
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", SAMPLE)
 def test_the_last_window_read_in_pieces_gives_the_state_after_a_prefix(name: str) -> None:
     model = random_model(NETWORKS[name])
     for prefix in ([], [5, 8], [5, 3, 9, 4, 7, 11] * 4, [5, 3, END, 9, 4, 7, END, *[5, 8, 20] * 5]):
@@ -160,7 +162,7 @@ def test_a_network_of_documents_finds_their_borders_by_itself() -> None:
         torch.testing.assert_close(whole[:, 3:], network(text[:, 3:])[0], rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", SAMPLE)
 def test_gradients_reach_every_number(name: str) -> None:
     network = random_network(NETWORKS[name]).train()
     length = min(network.encoder.context or 6, 6)

@@ -274,7 +274,7 @@ def digest() -> str:
     return hashlib.sha256(b"".join(found)).hexdigest()
 
 
-@pytest.mark.parametrize("processor", sampled(["generic", "haswell"], ["generic"]))
+@pytest.mark.parametrize("processor", sampled(["generic", "haswell"], []))
 def test_processors_without_some_instructions_give_the_same_bits(processor: str, tmp_path: Path) -> None:
     """generic: plain integers; haswell: AVX2 without VNNI."""
     features = {"generic": "", "haswell": "+avx,+avx2,+fma,+f16c,+sse4.1,+sse4.2,+ssse3,+bmi,+bmi2,+popcnt"}

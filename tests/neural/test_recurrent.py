@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import random_networks  # noqa: F401  (one thread)
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from samples import examples
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
@@ -22,7 +23,7 @@ WIDTH = 6
 @given(
     st.sampled_from(["rnn_tanh", "rnn_relu", "gru", "lstm"]), st.integers(1, 3), st.integers(1, 19), st.integers(0, 999)
 )
-@settings(deadline=None, max_examples=60)
+@examples(1.2)
 def test_runs_between_starts_are_read_as_step_by_step(cell: str, rows: int, times: int, seed: int) -> None:
     torch.manual_seed(seed)
     encoder = Recurrent(RecurrentConfig(cell=cell, layers=2, width=WIDTH, residual=True)).eval()

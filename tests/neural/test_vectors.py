@@ -6,17 +6,19 @@ import numpy as np
 import pytest
 import torch
 from random_networks import DOCUMENT_NETWORKS, STREAM_NETWORKS, random_model
+from samples import sampled
 
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.protocol import END
 
 NETWORKS = {**DOCUMENT_NETWORKS, **STREAM_NETWORKS}
+SAMPLE = sampled(NETWORKS, list(NETWORKS)[::3])
 TEXTS = [
     np.random.default_rng(length).integers(3, 29, length).astype(np.int32) for length in (4, 0, 1, 23, 4, 9)
 ]  # longer than most contexts
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", SAMPLE)
 def test_a_token_has_the_vector_of_the_state_after_it(name: str) -> None:
     model = random_model(NETWORKS[name])
     for text, vectors in zip(TEXTS, model.vectors(TEXTS), strict=True):
@@ -26,7 +28,7 @@ def test_a_token_has_the_vector_of_the_state_after_it(name: str) -> None:
             np.testing.assert_allclose(vectors[position], expected, rtol=0, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", SAMPLE)
 def test_layers_are_numbered_from_the_vectors_of_tokens_alone(name: str) -> None:
     model = random_model(NETWORKS[name])
     text = TEXTS[0]
@@ -55,7 +57,7 @@ def test_a_damaged_network_gives_no_vectors() -> None:
         model.vectors([np.array([5], np.int32)])
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", SAMPLE)
 def test_in_bfloat16_vectors_have_three_digits(name: str) -> None:
     model = random_model(NETWORKS[name])
     for plain, short in zip(model.vectors(TEXTS), model.vectors(TEXTS, bfloat16=True), strict=True):

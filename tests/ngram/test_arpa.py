@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from arpa_files import SMALL, assert_close, ngrams_in, ngrams_of, written
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from samples import examples
 
 import chainrule
 from chainrule.base.files import zstd
@@ -278,7 +279,7 @@ def test_an_empty_order(tmp_path: Path) -> None:
 # What is wrong
 
 
-@settings(max_examples=100, deadline=None)
+@examples(2)
 @given(
     ngrams=st.lists(
         st.lists(st.sampled_from(["<s>", "</s>", "<unk>", "a", "b"]), min_size=2, max_size=4).map(tuple), unique=True

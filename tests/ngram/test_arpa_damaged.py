@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from arpa_files import SMALL, assert_close, ngrams_in, ngrams_of, written
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from samples import examples
 
 from chainrule.errors import ModelFormatError
 from chainrule.ngram.arpa import lines as arpa_source
@@ -155,7 +156,7 @@ def test_cut_off_anywhere(tmp_path: Path) -> None:
                 read_arpa(path)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(6)
 @given(
     changes=st.lists(
         st.tuples(

@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from samples import examples
 
 from chainrule.ngram.arpa.reading_kernels import number_from, parse_number
 from chainrule.ngram.arpa.writing_kernels import MAX_NUMBER_BYTES, write_number
@@ -23,7 +24,7 @@ def digits_of(text: str) -> str:
     return text.lstrip("-").split("e")[0].replace(".", "").strip("0")
 
 
-@settings(max_examples=500, deadline=None)
+@examples(10)
 @given(st.floats(width=32, allow_nan=False, allow_infinity=False))
 def test_numbers_are_the_shortest_that_read_back(number: float) -> None:
     value = np.float32(number)
@@ -34,7 +35,7 @@ def test_numbers_are_the_shortest_that_read_back(number: float) -> None:
         assert len(text) <= max(len(str(value)), len(np.format_float_positional(value, unique=True, trim="-")))
 
 
-@settings(max_examples=500, deadline=None)
+@examples(10)
 @given(st.floats(width=32, min_value=-300, max_value=300))
 def test_nats_read_back_the_same(number: float) -> None:
     value = np.float32(number)
@@ -84,7 +85,7 @@ def parsed(text: str) -> float:
     return parse_number(data, 0, data.size)
 
 
-@settings(max_examples=500, deadline=None)
+@examples(10)
 @given(
     st.one_of(
         st.floats(allow_nan=False).map(repr),
@@ -96,7 +97,7 @@ def test_parsed_numbers_equal_pythons(text: str) -> None:
     assert parsed(text) == pytest.approx(float(text), rel=1e-13, abs=1e-300)
 
 
-@settings(max_examples=500, deadline=None)
+@examples(10)
 @given(
     st.one_of(
         st.builds("{}{}.{}".format, st.sampled_from(["", "-"]), st.text("0123456789", max_size=2), DIGITS),

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.numpy import load_file
+from samples import sampled
 from tiny_files import write_gguf
 from tiny_models import CAUSAL, TEXTS, byte_level, shaken, tiny
 from tokenizers import Tokenizer
@@ -81,7 +82,7 @@ def test_a_model_in_gguf_gives_what_transformers_gives(name: str, tmp_path: Path
     np.testing.assert_allclose(ours.language_model.score([encoded], end=False)[0], expected, atol=tolerance, rtol=0)
 
 
-@pytest.mark.parametrize("name", IN_GGUF)
+@pytest.mark.parametrize("name", sampled(IN_GGUF, IN_GGUF[::3]))
 def test_a_file_becomes_the_folder_that_it_was_made_of(name: str, tmp_path: Path) -> None:
     theirs = shaken(CAUSAL[name])
     theirs.save_pretrained(tmp_path / "theirs")

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from samples import examples
 from saved_folders import ARRAYS, a_copy_of, rewrite_config, with_texts
 
 import chainrule
@@ -18,7 +19,7 @@ from chainrule.storage.hugging_face import open_folder
 from chainrule.storage.model_folder import open_model, verify_model
 from chainrule.storage.safetensors import write_tensors
 
-fast = settings(deadline=None, max_examples=100)
+fast = examples(2)
 
 
 def test_a_further_data_file_is_checked_each_time(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import safetensors.numpy
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
+from samples import examples
 
 from chainrule.errors import ModelFormatError
 from chainrule.storage import safetensors as tensors
@@ -22,7 +23,7 @@ names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8
 some_arrays = st.sampled_from(DTYPES).flatmap(
     lambda dtype: arrays_of.arrays(dtype, arrays_of.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4))
 )
-fast = settings(deadline=None, max_examples=100)
+fast = examples(2)
 
 
 def assert_same(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:

@@ -7,8 +7,9 @@ from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+from samples import examples
 from subword_files import LINES, changed, file_bytes
 
 from chainrule.text.corpus.block import byte_array
@@ -63,7 +64,7 @@ def made(kind: str) -> Subword:
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram", "wordpiece", "bert", "normalised gpt2"])
-@settings(max_examples=300)
+@examples(3)
 @given(st.lists(texts, max_size=4))
 @example(["a  b", " a ", "a 's b", "a \N{NO-BREAK SPACE}b", "the\N{NO-BREAK SPACE} cat", "\n \n", " ", ""])
 @example(["<s> <unk> </s>", "\x1c a", "zoë zoë  zoë"])
@@ -118,7 +119,7 @@ def test_threads_may_share_a_tokenizer() -> None:
     assert found == [whole(subword, documents) for documents in texts]
 
 
-@settings(max_examples=200)
+@examples(4)
 @given(st.binary(max_size=30))
 @example(b"a b c d")
 def test_the_kernel_stays_within_the_room_that_it_asks_for(data: bytes) -> None:

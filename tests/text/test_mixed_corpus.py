@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+from samples import examples
 
 import chainrule
 from chainrule.errors import SettingError, TextError
@@ -21,7 +22,7 @@ from chainrule.text.corpus.mix import Ingredient, Mix
 from chainrule.text.corpus.mix_kernels import choose
 from chainrule.text.corpus.reading import Reading
 
-fast = settings(max_examples=40)
+fast = examples(0.8)
 
 
 def text_of(name: str, documents: int, size: int = 20) -> bytes:

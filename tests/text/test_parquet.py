@@ -11,6 +11,7 @@ import pyarrow.parquet
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from samples import examples
 
 from chainrule.errors import TextError
 from chainrule.text.corpus import parquet
@@ -18,7 +19,7 @@ from chainrule.text.corpus.block import Block
 from chainrule.text.corpus.corpus import Corpus
 from chainrule.text.corpus.reading import Reading
 
-fast = settings(max_examples=40)
+fast = examples(0.8)
 
 
 def written(path: Path, values: Any, name: str = "text", **options: Any) -> Path:

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from samples import examples
 
 from chainrule.errors import TextError
 from chainrule.text.corpus import plain_text
@@ -20,7 +21,7 @@ from chainrule.text.corpus.reading import Reading
 from chainrule.text.tokenization.tokenizer import Tokenizer
 from chainrule.text.tokenization.vocabulary import MarkerError
 
-fast = settings(max_examples=60)
+fast = examples(1.2)
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 
 

@@ -5,8 +5,9 @@ import unicodedata
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+from samples import examples
 
 from chainrule.errors import SettingError
 from chainrule.text.corpus.block import byte_array
@@ -169,7 +170,7 @@ def squeezed(document: str) -> str:
     return re.sub(" +", " ", visible).strip(" ").replace("￭", "\N{REPLACEMENT CHARACTER}")
 
 
-@settings(deadline=None, max_examples=250)
+@examples(5)
 @given(texts)
 @example("か\u3099")
 @example("a'\u0301b 1.\u03012 \u0301'a")
@@ -178,19 +179,19 @@ def test_the_word_splitter_agrees_with_a_naive_one(document: str) -> None:
     assert [token for token in rewritten("word", document).split(" ") if token] == naive_words(document)
 
 
-@settings(deadline=None, max_examples=250)
+@examples(5)
 @given(texts)
 def test_the_word_splitter_gives_all_back_but_runs_of_white_space_and_its_own_mark(document: str) -> None:
     assert restored("word", rewritten("word", document)) == squeezed(document)
 
 
-@settings(deadline=None, max_examples=120)
+@examples(2.4)
 @given(texts)
 def test_the_character_splitter_gives_all_back_but_the_pictures_that_it_uses_itself(document: str) -> None:
     assert restored("character", rewritten("character", document)) == re.sub("[\u2400-\u2420]", "\ufffd", document)
 
 
-@settings(deadline=None, max_examples=120)
+@examples(2.4)
 @given(texts)
 def test_the_character_splitter_makes_a_token_of_each_code_point(document: str) -> None:
     tokens = rewritten("character", document).split(" ") if document else []
@@ -205,7 +206,7 @@ def symbol_of(byte: int) -> str:
     return chr(byte) if byte in visible else chr(256 + hidden.index(byte))
 
 
-@settings(max_examples=120)
+@examples(2.4)
 @given(texts)
 @example("".join(map(chr, range(256))))
 def test_the_byte_splitter_makes_a_token_of_each_byte_and_loses_nothing(document: str) -> None:
@@ -221,7 +222,7 @@ def test_the_byte_splitter_knows_its_tokens_beforehand_and_no_other_does() -> No
     assert "".join(map(symbol_of, range(256))) == SYMBOLS
 
 
-@settings(deadline=None, max_examples=120)
+@examples(2.4)
 @given(texts)
 def test_the_whitespace_splitter_cuts_at_five_characters_only(document: str) -> None:
     expected = [token for token in re.split("[\0\t\n\r ]", document) if token]
@@ -234,7 +235,7 @@ def test_spaces_of_other_kinds_stay_inside_the_tokens_of_the_whitespace_splitter
 
 
 @pytest.mark.parametrize("name", SPLITTERS)
-@settings(deadline=None, max_examples=120)
+@examples(2.4)
 @given(documents)
 def test_a_splitter_writes_a_line_for_each_document_and_no_empty_token(name: str, documents: list[str]) -> None:
     joined = "".join(document.replace("\n", " ") + "\n" for document in documents)
@@ -246,7 +247,7 @@ def test_a_splitter_writes_a_line_for_each_document_and_no_empty_token(name: str
 
 
 @pytest.mark.parametrize("name", SPLITTERS)
-@settings(deadline=None, max_examples=120)
+@examples(2.4)
 @given(documents)
 def test_a_document_is_cut_as_if_it_were_alone(name: str, documents: list[str]) -> None:
     joined = b"".join(document.encode() + b"\xff" for document in documents)
@@ -255,7 +256,7 @@ def test_a_document_is_cut_as_if_it_were_alone(name: str, documents: list[str]) 
 
 
 @pytest.mark.parametrize("name", ["whitespace", "word"])
-@settings(deadline=None, max_examples=100)
+@examples(2)
 @given(documents)
 def test_a_newline_inside_a_document_is_white_space_like_any_other(name: str, documents: list[str]) -> None:
     document = "\n".join(documents)
@@ -281,7 +282,7 @@ ROOM = {  # bytes of output for each byte of text, as each kernel's docstring sa
 
 
 @pytest.mark.parametrize("name", ROOM)
-@settings(deadline=None, max_examples=300)
+@examples(6)
 @given(st.one_of(texts, st.text("-a\u0301", max_size=60), st.text(" \t\n\r\0", max_size=30)), st.booleans())
 @example("-", False)
 @example("a-a-a-a-", False)
@@ -303,7 +304,7 @@ def test_the_word_splitters_room_is_needed_to_the_last_byte_but_for_the_ends() -
     assert len(rewritten("word", "a-" * 1000).encode()) == 10 * 1000 - 4
 
 
-@settings(deadline=None, max_examples=300)
+@examples(6)
 @given(st.binary(max_size=40))
 def test_bytes_that_are_no_utf8_do_not_lead_a_kernel_out_of_its_arrays(data: bytes) -> None:
     for factor, rewrite in ROOM.values():

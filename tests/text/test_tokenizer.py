@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from samples import examples
 
 from chainrule.base import threads as base_threads
 from chainrule.base.progress import Progress, silent
@@ -39,7 +40,7 @@ def normalised(kind: str, text: str) -> str:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(deadline=None, max_examples=200)
+@examples(4)
 @given(st.lists(texts, max_size=4))
 @example(["a\ud800b"])
 @example(["", "", "a"])

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from samples import examples
 
 from chainrule.errors import ChainruleError, TextError
 from chainrule.text.vector_files import read_all_vectors, read_vectors, write_vectors
@@ -134,7 +135,7 @@ def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
         read_vectors(str(tmp_path / "none.txt"), TOKENS)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(3)
 @given(st.sampled_from(["GloVe", "word2vec", "binary"]), st.data())
 def test_broken_at_random_a_file_gives_sound_numbers_or_an_error(tmp_path_factory, kind: str, data) -> None:
     content = bytearray(FILES[kind])

@@ -4,8 +4,9 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+from samples import examples
 
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.protocol import BEGIN, END, UNKNOWN
@@ -55,7 +56,7 @@ def test_ids_follow_the_first_appearance_of_a_token_after_the_three_markers() ->
     assert vocabulary.tokens() == [b"<unk>", b"<s>", b"</s>", b"the", b"cat", b"saw", b"dog"]
 
 
-@settings(deadline=None, max_examples=100)
+@examples(2)
 @given(lines, lines, lines)
 def test_a_vocabulary_numbers_as_a_dictionary_does(first: list, second: list, unseen: list) -> None:
     vocabulary, ids = Vocabulary(), empty_dictionary()
@@ -143,7 +144,7 @@ def test_a_literal_unk_counts_as_the_unknown_word_where_markers_are_kept() -> No
     assert encoded.ids.tolist() == [3, 4, END, END, UNKNOWN, 5, END]
 
 
-@settings(deadline=None, max_examples=100)
+@examples(2)
 @given(lines, lines)
 def test_arrays_make_the_same_vocabulary_which_can_still_grow(first: list, second: list) -> None:
     vocabulary, ids = Vocabulary(), empty_dictionary()
@@ -206,7 +207,7 @@ def test_vocabulary_arrays_of_another_kind_are_a_format_error(damaged: tuple[np.
         Vocabulary.from_arrays(*damaged)
 
 
-@settings(deadline=None, max_examples=200)
+@examples(4)
 @given(st.lists(plain, unique=True, max_size=6), st.data())
 def test_damaged_arrays_are_a_format_error_or_some_vocabulary_that_works(
     spelled: list[bytes], data: st.DataObject
@@ -235,7 +236,7 @@ def test_a_hash_table_of_another_kind_is_a_format_error(slots: np.ndarray) -> No
         Vocabulary.from_arrays(*good_arrays(), slots)
 
 
-@settings(deadline=None, max_examples=100)
+@examples(2)
 @given(st.integers(0, 2**32), st.sampled_from([0, 1, 2**32 - 1, 2**64 - 1]), st.floats(0, 1))
 def test_a_damaged_hash_table_gives_ids_of_the_vocabulary(seed: int, odd: int, share: float) -> None:
     random = np.random.default_rng(seed)
@@ -286,7 +287,7 @@ def test_a_token_whose_bytes_are_no_utf8_is_shown_with_a_replacement() -> None:
     assert Vocabulary([b"a\xff"]).token(3) == "a\ufffd"
 
 
-@settings(deadline=None, max_examples=100)
+@examples(2)
 @given(st.binary(max_size=60))
 @example(b"  a  b \n\n ")
 def test_any_bytes_between_spaces_and_newlines_are_tokens(data: bytes) -> None:

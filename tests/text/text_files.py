@@ -6,7 +6,7 @@ import lzma
 from collections.abc import Callable
 from pathlib import Path
 
-from hypothesis import settings
+from samples import examples
 
 from chainrule.base.files import zstd
 from chainrule.text.corpus.corpus import Corpus, Lines
@@ -28,4 +28,4 @@ def text_of(source: Corpus | Lines) -> bytes:
     return b"".join(block.text.tobytes() for block in source.blocks())
 
 
-fast = settings(deadline=None, max_examples=150)
+fast = examples(3)

@@ -82,7 +82,11 @@ class Machine:
 MASKED = MaskedConfig(layers=1, width=16, heads=2, context=8)
 
 
-@pytest.mark.parametrize("config", [TRANSFORMER, RECURRENT, MASKED], ids=["transformer", "recurrent", "masked"])
+@pytest.mark.parametrize(
+    "config",
+    [TRANSFORMER, pytest.param(RECURRENT, marks=pytest.mark.thorough), MASKED],
+    ids=["transformer", "recurrent", "masked"],
+)
 @pytest.mark.parametrize(
     ("row", "token", "save"),
     [(0.1, 0.1 / 8 / 3, 0.0), (0.1, 0.1 / 8, 0.2), (0.3, 0.3 / 8 / 3, 0.4), (0.1, 60 / 6000, 0.0)],

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+from samples import examples
 from training_runs import numbers
 
 from chainrule.api.training.seq2seq import train_pairs
@@ -56,7 +57,7 @@ lengths = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), min_size=1
 @given(lengths, st.integers(1, 200), st.integers(1, 4), st.integers(0, 3))
 @example([(1, 1)] * 4 + [(1, 25)], 8, 2, 0)  # the longest pair beside many short ones
 @example([(6, 6)] * 15 + [(30, 30)] * 2, 200, 1, 0)  # long pairs beside those that were left of a multiple of 8
-@settings(max_examples=60, deadline=None)
+@examples(1.2)
 def test_each_epoch_has_every_pair_once_in_buckets_of_about_as_many_tokens(pairs, tokens, least, seed) -> None:
     sources, targets = np.array(pairs).T
     buckets = Buckets(sources, targets, tokens, least, seed)

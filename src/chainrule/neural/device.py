@@ -185,7 +185,13 @@ def in_shares(function: Callable[[slice], R], count: int, least: int) -> list[R]
 @cache
 def _sharers(process: int) -> ThreadPoolExecutor:
     """Threads that compute shares, each with one thread of torch; those of a forked process are its own."""
-    return ThreadPoolExecutor(os.cpu_count(), f"shares-{process}", partial(torch.set_num_threads, 1))
+    return ThreadPoolExecutor(os.cpu_count(), f"shares-{process}", _use_one_thread)
+
+
+def _use_one_thread() -> None:
+    """Sets torch's threads of this thread of the program, which at first has the number that was set last anywhere."""
+    torch.get_num_threads()  # the first call in a thread takes that number over, and would undo what came before
+    torch.set_num_threads(1)
 
 
 def _is_fixed_number() -> bool:
