@@ -163,6 +163,8 @@ def test_several_models_are_columns_beside_what_a_study_needs(
 def test_a_unigram_model_gives_frequencies(fixtures: Path, model: Path) -> None:
     unigram = library.train(fixtures / "train.txt", library.NGramConfig(order=1))
     rows = library.surprisal(library.Lines(["ka vi ka"]), library.load(model), frequencies=unigram).to_records()
+    ended = library.surprisal(library.Lines(["ka vi ka"]), library.load(model), frequencies=unigram, ends=True)
+    assert [row["log_frequency"] for row in ended.to_records()] == [*(row["log_frequency"] for row in rows), None]
     probs = dict(unigram.next("", unigram.vocabulary_size))
     unseen = 1 + (unigram.speller.unseen_types - 1) * probs["<unk>"]  # all unseen types take their share
     expected = [math.log(probs[word] / unseen) for word in ("ka", "vi", "ka")]

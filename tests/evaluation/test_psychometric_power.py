@@ -152,6 +152,7 @@ def test_a_shift_shows_in_the_profile() -> None:
     assert by_lag[0] == pytest.approx(np.corrcoef(times, values)[0, 1])
     assert by_lag[-1] == pytest.approx(np.corrcoef(times[1:][inside], values[:-1][inside])[0, 1])
     assert not seems_shifted(profile)
+    assert not seems_shifted([0.0, -0.08, 0.51, -0.1, 0.0][: len(LAGS)])
     early = np.append(times[1:], np.nan)
     assert seems_shifted(lag_profile(early, values, stories))
     assert lag_profile(early, values, stories)[LAGS.index(1)] == pytest.approx(by_lag[0], abs=0.01)

@@ -146,8 +146,8 @@ def lag_profile(
 
 
 def seems_shifted(profile: Sequence[float]) -> bool:
-    """Whether times go with the next word more than with the previous one, which nobody can read backwards into.
+    """Whether times rise with the next word, and more than they go with the previous one: nobody reads backwards.
 
-    profile: as `lag_profile` gives it.
+    profile: as `lag_profile` gives it. Where neither word matters, both are noise, of either sign.
     """
-    return profile[LAGS.index(1)] > profile[LAGS.index(-1)]
+    return profile[LAGS.index(1)] > abs(profile[LAGS.index(-1)])

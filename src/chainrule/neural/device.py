@@ -11,7 +11,7 @@ import os
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor, wait
-from functools import cache, partial
+from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
 

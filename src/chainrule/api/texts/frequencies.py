@@ -16,6 +16,7 @@ from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError, TextError
 from chainrule.protocol import BEGIN, END, UNKNOWN
 from chainrule.text.corpus.corpus import source_of
+from chainrule.text.tokenization.vocabulary import MARKER_TOKENS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -135,7 +136,8 @@ class WordFrequencies:
         self._known: dict[str, float | None] = {}
 
     def log_frequencies(self, words: Sequence[str]) -> list[float | None]:
-        """Of each word; None if it has no count."""
+        """Of each word; None if it has no count, and of the markers, which are no words of a text."""
+        self._known |= dict.fromkeys(MARKER_TOKENS)
         new = [word for word in dict.fromkeys(words) if word not in self._known]
         if self._model is None:
             self._known |= {word: self._counted(word) for word in new}

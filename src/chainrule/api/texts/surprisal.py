@@ -204,6 +204,12 @@ def surprisal(source: Source | Paths, model: Model | Mapping[str, Model], option
         raise SettingError(f"the entropy of the next token is for words and tokens, not for {options.by}")
     if (options.frequencies is not None or options.previous) and options.by != "words":
         raise SettingError(f"frequencies and previous words are for words, not for {options.by}")
+    if options.convention != "chainrule" and options.by != "words":
+        raise SettingError(
+            f"the convention {options.convention} says how words end; it is for words, not for {options.by}"
+        )
+    if options.convention != "chainrule" and not options.word_ends:
+        raise SettingError(f"the convention {options.convention} says how words end; leave it, or no-word-ends, out")
     if options.word_entropy and options.by != "words":
         raise SettingError(f"the entropy of the next word is for words, not for {options.by}")
     if options.entropy or options.word_entropy:
@@ -382,7 +388,7 @@ def rows_of_block(
                 row[f"rank{suffix}"] = int(ranks[i])
             if of_words is not None:
                 row[f"word_entropy_{unit}{suffix}"] = -scale * float(of_words.values[i])
-                row[f"word_entropy_error_{unit}{suffix}"] = -scale * float(of_words.errors[i])
+                row[f"word_entropy_error_{unit}{suffix}"] = finite(-scale * float(of_words.errors[i]))
             rows.append({**row, f"known{suffix}": one.known, "start": one.start, "stop": one.stop})
         yield rows
 
