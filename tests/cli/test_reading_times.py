@@ -191,6 +191,8 @@ def test_options_that_do_not_fit_are_refused(refused, study: Path, tmp_path: Pat
     told = refused(1, [*bare, lm, "--frequencies", study / "counts.txt", "--time", "nope"])
     assert told.endswith("times.tsv: has no column 'nope'; it has word, zone, item, RT")
     assert "lm: is an n-gram model of order" in refused(1, [*bare, lm, "--time", "RT", "--frequencies", lm])
+    same = [study / "unigram", "--time", "RT", "--frequencies", study / "unigram"]
+    assert "unigram: a predictor follows from the others" in refused(1, [*bare, *same])
     assert f"The models are {lm} twice" in refused(2, [*bare, lm, lm, "--frequencies", study / "counts.txt"])
     assert "MODELS are missing" in refused(2, [*bare, "--frequencies", study / "counts.txt"])
     assert "has no column 'sentence'; it has word, zone, item" in refused(

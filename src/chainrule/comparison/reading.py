@@ -22,7 +22,7 @@ from chainrule.base.options import takes
 from chainrule.base.tables import text_table
 from chainrule.comparison.config import ReadingTimesOptions
 from chainrule.drawing.plots import Axis, Line, line_plot
-from chainrule.errors import SettingError, TextError
+from chainrule.errors import SettingError, TextError, prefix_errors
 from chainrule.evaluation.reading import (
     LAGS,
     Fit,
@@ -361,7 +361,8 @@ def _measured(
         own = np.column_stack([values[rows - k] for k in range(options.previous + 1)])
         columns |= {f"{name}_surprisal" + f"_prev{k}" * (k > 0): own[:, k] for k in range(options.previous + 1)}
         designs[name] = np.column_stack([base, own])
-        gains[name] = held_out_log_probs(designs[name], times, folds) - baseline
+        with prefix_errors(name):
+            gains[name] = held_out_log_probs(designs[name], times, folds) - baseline
     best = max(gains, key=lambda name: float(gains[name].mean()))
     powers = [
         Power(

@@ -71,8 +71,9 @@ def _decomposed(
     q, triangle = np.linalg.qr(design / scales)
     if (np.abs(np.diag(triangle)) < 1e-10).any():
         raise SettingError(
-            "a predictor follows from the others: all words have the same length or frequency, or two models give the "
-            "same; the regression has no single answer"
+            "a predictor follows from the others, so the regression has no single answer: all words have the same "
+            "length or frequency, or surprisals are the log frequencies or the position; take frequencies from "
+            "another text than the model"
         )
     return q, triangle, scales
 

@@ -228,8 +228,8 @@ class Service:
         continues = served.any_model if isinstance(served.any_model, CausalModel) else None
         if body.words and continues is None:
             raise ApiError(400, "words are for models that continue texts", param="words")
-        options = SurprisalOptions(convention=getattr(body, "convention", None) or "chainrule")
-        if getattr(body, "convention", None) is not None and not body.words:
+        asked = {name: value for name, value in body.options().items() if name not in ("given", "words")}
+        if asked and not body.words:
             raise ApiError(400, "the convention is for words; set words, or leave it out", param="convention")
         if body.words and body.given is not None:
             raise ApiError(400, "words are for texts without given; leave one of the two out", param="words")
@@ -250,7 +250,7 @@ class Service:
                 raise marker_error(error.marker, "input" if is_input else "given") from None
             records = score_records(served.any_model, *_encoded(tokenizer, some, before), log_probs)
             if body.words and continues is not None:
-                rows = finite_figures(words_of_texts(continues, some, options))
+                rows = finite_figures(words_of_texts(continues, some, SurprisalOptions(**asked)))
                 records = [{**record, "words": own} for record, own in zip(records, rows, strict=True)]
             return records
 

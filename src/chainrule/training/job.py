@@ -71,8 +71,8 @@ class TrainingJob(Generic[N]):
 class ValidationResult(NamedTuple):
     """A validation loss in nats per prediction, the number of predictions, and other figures by name.
 
-    figures: those in REPORTED_FIGURES are reported. criterion: what the best weights have the
-    lowest of; None: the loss.
+    figures: those in REPORTED_FIGURES are reported. criterion: what the best weights have the lowest of; None: the
+    loss.
     """
 
     loss: float

@@ -123,11 +123,11 @@ class WordFrequencies:
                 read = load(path)
             else:
                 read = _read_counts(path)
+        order = getattr(getattr(read, "engine", None), "order", None)
         if isinstance(read, Mapping):
             self._counts = read
             self._log_total = math.log(math.fsum(read.values()) or 1.0)
-        elif getattr(getattr(read, "engine", None), "order", None) != 1:
-            order = getattr(getattr(read, "engine", None), "order", None)
+        elif order != 1:
             found = "is no n-gram model" if order is None else f"is an n-gram model of order {order}"
             shown = os.fspath(source) if isinstance(source, str | os.PathLike) else "the model of frequencies"
             raise SettingError(f"{shown}: {found}; frequencies come from one of order 1, or from a file of counts")

@@ -241,10 +241,14 @@ class Surprisals:
     They come after the fields of the record, of which one with a name of these is called record_sentence, say. In nats,
     the columns are surprisal_nats, uncorrected_nats and entropy_nats. Columns of one of several models end in its name
     (surprisal_bits_lm), and those of previous words in _prev1, _prev2 and so on.
+
+    empty: once the table was read, the numbers of the texts that have no rows.
     """
 
     def __init__(self, source: Source, models: Mapping[str, Model], options: SurprisalOptions) -> None:
         self._source, self._models, self._options = source, models, options
+        self.empty: list[int] = []
+        self._fields: Mapping[str, Any] = {}
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         with showing(self._options.progress) as progress:

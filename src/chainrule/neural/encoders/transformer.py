@@ -44,9 +44,7 @@ if TYPE_CHECKING:
     from chainrule.neural.layers.state import State
 
 
-_SHARED_WEIGHTS = (
-    1 << 23
-)  # those of blocks that stay in the processor's cache, so that each thread may read all of them
+_SHARED_WEIGHTS = 1 << 23  # of blocks: so many stay in the processor's cache, where each thread may read all of them
 MOST_AHEAD = 32  # tokens of a row that are read in one pass with the bits of one after another
 
 
