@@ -6,10 +6,12 @@ import math
 import os
 import pwd
 import shutil
+import subprocess
+import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numba
@@ -194,6 +196,51 @@ def test_kernels_compiled_on_several_threads_are_all_cached(tmp_path: Path, monk
         maker.join(WAIT)
     assert set(seen) == {str(tmp_path)}
     assert said_before == numba.config.CACHE_DIR
+
+
+HELD = """
+import fcntl, sys
+file = open(sys.argv[1], "w")
+fcntl.lockf(file, fcntl.LOCK_EX)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def other_process(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process that compiles all kernels of the folder, for as long as nobody speaks to it."""
+    command = [sys.executable, "-c", HELD, str(tmp_path / "locks")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        yield process
+        process.communicate()
+
+
+def test_a_kernel_that_another_process_compiles_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other_process: subprocess.Popen[str]
+) -> None:
+    compiled_before: list[Path] = []
+
+    def sleep(seconds: float) -> None:
+        if other_process.poll() is None:
+            compiled_before.extend(tmp_path.rglob("*.nbi"))
+            other_process.communicate()
+
+    monkeypatch.setattr(jit.time, "sleep", sleep)
+    assert a_kernel_of(tmp_path, monkeypatch)(1.0, 4.0) == 0.25
+    assert other_process.poll() == 0  # it was waited for
+    assert compiled_before == []
+    assert list(tmp_path.rglob("*.nbi"))
+
+
+def test_a_kernel_that_another_process_never_ends_to_compile_is_compiled_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other_process: subprocess.Popen[str]
+) -> None:
+    monkeypatch.setattr(jit, "PATIENCE", 0.02)
+    assert a_kernel_of(tmp_path, monkeypatch)(1.0, 4.0) == 0.25
+    assert other_process.poll() is None
 
 
 def test_a_kernel_works_where_nothing_can_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:

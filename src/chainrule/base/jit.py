@@ -13,7 +13,9 @@ import os
 import sys
 import tempfile
 import threading
-from contextlib import suppress
+import time
+import zlib
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -21,14 +23,16 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 import numba
 from numba import types
 from numba.core import event
+from numba.core.compiler_lock import global_compiler_lock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 PACKAGE = Path(__file__).parents[1]
+PATIENCE = 60  # seconds for which a process waits while another compiles the kernel that it needs
 _configuring = threading.Lock()  # all threads share Numba's settings, and several threads may import kernels
 _thread = threading.local()  # parallel: see `use_parallel_threads`
 
@@ -87,6 +91,8 @@ def _compiled(function: Callable[P, R], *, nogil: bool, counted: bool, **options
                 **options,
             )(function)
             _with_one_integer(compiled)
+            if folder is not None:
+                _compiled_by_one_process(compiled, folder, f"{function.__module__}.{function.__qualname__}")
             return compiled
         finally:
             numba.config.CACHE_DIR = before  # type: ignore[attr-defined]
@@ -131,6 +137,57 @@ def _with_one_integer(compiled: Any) -> None:
         return template_for(tuple(map(plain, args)), {name: plain(kind) for name, kind in kws.items()})
 
     compiled.get_call_template = get_call_template
+
+
+def _compiled_by_one_process(compiled: Any, folder: Path, name: str) -> None:
+    """Makes processes that start side by side wait for the one that compiles a kernel, and load what it has kept.
+
+    So two never add to a kernel's index at once, either, which would lose what one of them added.
+    """
+    compile_or_load = getattr(compiled, "compile", None)
+    if compile_or_load is None:  # with NUMBA_DISABLE_JIT, kernels stay functions
+        return
+
+    def compile_alone(signature: Any) -> Any:
+        # Threads take Numba's lock first, as Numba itself does: then no two of them wait for each other.
+        with global_compiler_lock, _alone(folder, zlib.crc32(name.encode())):
+            return compile_or_load(signature)
+
+    compiled.compile = compile_alone
+
+
+@contextmanager
+def _alone(folder: Path, byte: int) -> Iterator[None]:
+    """Locks a byte of the folder's file of locks against other processes. After PATIENCE, or where files cannot be
+    locked, it goes on without: then a kernel is compiled twice."""
+    try:
+        import fcntl
+
+        descriptor = _file_of_locks(folder)
+    except (ImportError, OSError):
+        yield
+        return
+    deadline = time.monotonic() + PATIENCE
+    locked = False
+    with suppress(OSError):  # a file system without locks
+        while not locked and time.monotonic() < deadline:
+            try:
+                fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
+                locked = True
+            except (BlockingIOError, PermissionError):  # another process has it
+                time.sleep(0.005)
+    try:
+        yield
+    finally:
+        if locked:
+            with suppress(OSError):
+                fcntl.lockf(descriptor, fcntl.LOCK_UN, 1, byte)
+
+
+@cache
+def _file_of_locks(folder: Path) -> int:
+    """A descriptor that stays open: to close any of a file's would let go of all locks of this process on it."""
+    return os.open(folder / "locks", os.O_RDWR | os.O_CREAT, 0o600)
 
 
 def specialise(compiled: Callable[..., R], *examples: Any) -> Callable[..., R]:
