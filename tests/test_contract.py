@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from chainrule.protocol import LanguageModel
 
 CLOSE = 1e-4
-VARIANTS = [name for name in MODELS if ", " in name or name.startswith("part of a mixture")]
+VARIANTS = [name for name in MODELS if re.search(", | given |paragraphs|part of a mixture", name)]
 QUICK = [*(MODELS.keys() - VARIANTS), *VARIANTS[::4]]
 
 

@@ -100,7 +100,10 @@ def printed_by_a_shell(command: str) -> bytes:
 # Those of docs/index.md are README's.
 WITH_COMMANDS = [page for page in GUIDE if page == "README.md" or {*commands_of(page)} - {*commands_of("README.md")}]
 # Those of the lectures train most; make lectures runs them, too.
-LONG = ("docs/lectures.md", "docs/sentences.md", "docs/correction.md", "docs/captions.md", "docs/detecting.md")
+LONG = [
+    *(f"docs/{page}.md" for page in ("lectures", "sentences", "correction", "captions", "detecting", "networks")),
+    *(f"docs/{page}.md" for page in ("by-hand", "attention", "vectors", "gallery")),
+]
 
 
 @pytest.mark.parametrize("page", sampled(WITH_COMMANDS, [page for page in WITH_COMMANDS if page not in LONG]))

@@ -247,6 +247,7 @@ def test_sentences_agree() -> None:
             assert (second, end) in {(row[-2], row[-1]) for group in AGREEING for row in group}, first
 
 
+@pytest.mark.thorough
 def test_an_lstm_learns_from_examples_an_n_gram_nothing_and_a_perfect_reader_all() -> None:
     compared = {
         "3-gram": NGramConfig(order=3, smoothing="witten-bell"),

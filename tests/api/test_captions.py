@@ -126,6 +126,7 @@ def test_attention_is_drawn_on_the_picture(
         chainrule.attend_picture(none, picture)
 
 
+@pytest.mark.thorough
 def test_a_hierarchical_decoder_writes_sentence_by_sentence(folder: Path) -> None:
     """Two sentences of the left half and the right half, which a topic each has to keep apart."""
     halves = [(one, other) for one in COLOURS for other in COLOURS]

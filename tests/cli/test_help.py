@@ -7,6 +7,7 @@ import re
 
 import pytest
 from rich.console import Console
+from samples import sampled
 from verb_options import VERBS
 
 from chainrule.cli import verbs as cli_verbs
@@ -44,7 +45,7 @@ def wide(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("wide")
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", sampled(VERBS, list(VERBS)[::3]))
 def test_the_help_of_a_verb_has_its_docstring_and_every_parameter(verb: str, chainrule) -> None:
     result = chainrule(*verb.split(), "--help")
     assert (result.status, result.err) == (0, "")
@@ -68,10 +69,11 @@ def test_what_stands_in_angle_brackets_is_no_markup(chainrule) -> None:
     assert "What to do about a literal <s>, </s> or <unk> in the text" in chainrule("train", "ngram", "--help").out
 
 
-def test_help_fits_a_terminal_of_80_columns(chainrule, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("verb", sampled(["", *VERBS], ["", *VERBS][::6]))
+def test_help_fits_a_terminal_of_80_columns(verb: str, chainrule, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app, "_console", Console(width=80))
-    lines = [line for verb in ("", *VERBS) for line in chainrule(*verb.split(), "--help").lines]
-    assert sum(line.startswith("Usage: ") for line in lines) == len(VERBS) + 1
+    lines = chainrule(*verb.split(), "--help").lines
+    assert lines[0].startswith("Usage: ")
     assert max(map(len, lines)) == 80
 
 

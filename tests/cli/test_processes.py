@@ -68,6 +68,7 @@ def test_a_process_leaves_with_one_line_and_the_status(process) -> None:
     assert err == b"chainrule: missing.txt: there is no such file\n"
 
 
+@pytest.mark.thorough
 def test_debug_shows_the_traceback_in_full(process) -> None:
     started = process("verify", "missing-model", "--debug")
     _, err = started.communicate()
@@ -111,7 +112,7 @@ def test_output_to_a_full_disk_is_a_one_line_error(verb: str, process, model: Pa
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
-@pytest.mark.parametrize("verb", ["train", "compare"])
+@pytest.mark.parametrize("verb", sampled(["train", "compare"], ["train"]))
 def test_ctrl_c_ends_the_work_with_one_line_and_nothing_on_disk(
     verb: str, process: Callable[..., subprocess.Popen[bytes]], tmp_path: Path
 ) -> None:

@@ -49,7 +49,11 @@ def test_it_says_where_answers_and_stops(
         (["{model}", "--memory", "-1"], "--memory is -1.0; give a number of gigabytes above 0"),
         (["{folder}/none", "--port", "0"], "none: there is no such folder or file; expected a model"),
         (["{folder}/stopped", "--port", "0"], "stopped: training into this folder was stopped before its first"),
-        (["{folder}/short", "--port", "0", "--workers", "2"], "short: a model is a folder, a file whose name ends in"),
+        pytest.param(
+            ["{folder}/short", "--port", "0", "--workers", "2"],
+            "short: a model is a folder, a file whose name ends in",
+            marks=pytest.mark.thorough,
+        ),
         (["{model}", "--workers", "0"], "workers is 0; expected 1 to 256"),
         (["{model}", "--max-tokens", "0"], "--max-tokens is 0; expected more than 0"),
         (["{model}", "--no-exit-on-failure"], "There is no option --no-exit-on-failure"),

@@ -144,7 +144,7 @@ def test_neighbours_of_a_row_without_a_token_are_drawn_as_without_it() -> None:
             assert tokens[: -1 if rows[i].ending == "end" else None] == expected[i].tokens.tolist()
 
 
-@pytest.mark.parametrize("temperature", [1.0, 0.5])
+@pytest.mark.parametrize("temperature", [pytest.param(1.0, marks=pytest.mark.thorough), 0.5])
 def test_biases_that_lower_are_drawn_exactly_without_rows(temperature: float) -> None:
     settings = {"temperature": temperature, "logit_bias": ((3, -1.0), (5, -math.inf))}
     drawn = all_drawn(Fixed(PROBS), **settings)
@@ -189,6 +189,7 @@ def test_settings_out_of_range_are_errors(settings: dict[str, Any], message: str
         SamplingConfig(**settings)
 
 
+@pytest.mark.thorough
 def test_lowered_draws_of_an_ngram_model_are_spread_as_the_formula_says() -> None:
     model = NGramModel(table_of(random_backoff_grams(8, 30, 3), 3))
     bias = {3: -1.5, END: -3.0}

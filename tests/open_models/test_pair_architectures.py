@@ -79,6 +79,8 @@ ALIKE = [
     "mt5",
     "mbart",
     "mbart of 50 languages",
+    "t5 1.1",
+    "m2m_100",
 ]  # others, but for a few lines
 
 

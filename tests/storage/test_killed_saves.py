@@ -143,6 +143,7 @@ for i in range(40):
 """
 
 
+@pytest.mark.thorough
 def test_two_processes_that_save_into_one_folder_and_one_that_reads_never_meet_half_a_model(folder: Path) -> None:
     writers = [subprocess.Popen([sys.executable, "-c", SAVES_A_WHILE, str(folder), name]) for name in ("one", "two")]
     while any(writer.poll() is None for writer in writers):

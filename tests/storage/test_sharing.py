@@ -72,6 +72,7 @@ print(pages["Rss:"], pages["Private_Dirty:"], pages["Shared_Clean:"])
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 def test_processes_share_the_pages_of_a_model(folder: Path) -> None:
     [arrays] = folder.glob("arrays-*")

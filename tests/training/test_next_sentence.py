@@ -108,6 +108,7 @@ def topics(documents: int, seed: int) -> np.ndarray:
     return np.concatenate(rows).astype(np.int32)
 
 
+@pytest.mark.thorough
 def test_a_network_learns_which_line_follows() -> None:
     """Drawn lines have the same topic in a quarter of all cases, so 88 % is the most."""
     training = replace(QUICK, steps=250, batch=16, validate_every=None, learning_rate=0.02)

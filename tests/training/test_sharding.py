@@ -111,6 +111,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, torch.Tensor]:
     return deep(replace(SHARDED, shard=False), tmp_path_factory.mktemp("alone")).state_dict()
 
 
+@pytest.mark.thorough
 def test_two_processes_are_as_good_as_one(runs: Path, alone: dict[str, torch.Tensor]) -> None:
     """One test, for which the two processes are started once, wherever tests are run."""
     check_what_two_learn(runs, alone)
