@@ -104,10 +104,16 @@ def room(module: str) -> str:
     return module.split(".")[1] if "." in module else ""
 
 
+@cache
+def nodes(tree: ast.Module) -> tuple[ast.AST, ...]:
+    """All of a module, found once: a walk takes longer than all that is asked of it."""
+    return tuple(ast.walk(tree))
+
+
 def imported(tree: ast.Module, module: str, *, is_package: bool) -> set[str]:
     """The dotted names of all that a module imports, at its top or inside functions, for types or for use."""
     names: set[str] = set()
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -141,7 +147,7 @@ def violations(module: str, tree: ast.Module, *, is_package: bool = False) -> li
             inner, target = module.split(".")[2], name.split(".")[2] if name.count(".") > 1 else ""
             if target not in {inner, *INNER_MAY_IMPORT[own][inner]}:
                 problems.append(f"{module} imports {name}")
-    prints = any(isinstance(node, ast.Name) and node.id == "print" for node in ast.walk(tree))
+    prints = any(isinstance(node, ast.Name) and node.id == "print" for node in nodes(tree))
     if prints and own not in MAY_PRINT:
         problems.append(f"{module} prints")
     return problems
@@ -150,7 +156,7 @@ def violations(module: str, tree: ast.Module, *, is_package: bool = False) -> li
 def told_apart(tree: ast.Module) -> set[str]:
     """The classes of configurations that a module compares something with, by isinstance, type or match."""
     names: set[str] = set()
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Name)
@@ -223,7 +229,7 @@ def test_families_differ_in_families_only() -> None:
     """Elsewhere, a Family or the configuration itself says what makes it differ: see `Family` and `NetworkConfig`."""
     defined: dict[str, set[str]] = {}
     for module, _, tree in modules():
-        for node in ast.walk(tree):
+        for node in nodes(tree):
             if isinstance(node, ast.ClassDef):
                 defined.setdefault(node.name, set()).add(room(module))
     assert defined["NGramConfig"] == {"ngram"}
@@ -311,7 +317,7 @@ def test_no_files_import_one_another_in_a_circle() -> None:
         # `from chainrule.ngram import config` names the package; its module is meant
         targets |= {
             f"{node.module}.{alias.name}"
-            for node in ast.walk(tree)
+            for node in nodes(tree)
             if isinstance(node, ast.ImportFrom) and node.module
             for alias in node.names
         }
