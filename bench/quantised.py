@@ -4,8 +4,9 @@
         [--context N] [--perplexity N] [--avx2] [--without-exact]
 
 Many streams: as many requests to llama.cpp's server at once, from the same prompt; here as many texts of one batch.
---context: one stream whose prompt has so many tokens, after the prompt, with keys and values in 32 bits and in 8.
---perplexity: of the first N rows of 512 tokens of TEXT, each read by itself, the same tokens on both sides, instead of
+--context: one stream whose prompt has so many tokens, after the prompt, with keys and values in 32 bits and in 8, in
+place of all else.
+--perplexity: of the first N rows of 512 tokens of TEXT, each read by itself, the same tokens on both sides, in place of
 times. llama.cpp's server gives the log-probability of a token that a bias of its logit forces, one token at a time.
 --avx2: our side without AVX-512, compiled as for a processor of 2013; llama.cpp as it is. --without-exact: no float32.
 bench/random_gguf.py writes files of other shapes.
@@ -52,12 +53,17 @@ _OLD = {
     "ONEDNN_MAX_CPU_ISA": "AVX2",
 }
 _MEMORY = """
-import resource, sys
+import sys
 import torch, chainrule
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+import chainrule.api.models.language_models, chainrule.decoding.text_generator, chainrule.neural.language_model
+import chainrule.neural.packed.reading, chainrule.open_models.importing
+def peak():  # of this program alone; what getrusage tells begins with that of the process that started it
+    [line] = [line for line in open("/proc/self/status") if line.startswith("VmHWM")]
+    return int(line.split()[1]) / 1e3
+before = peak()
 model = chainrule.load(sys.argv[1], exact=len(sys.argv) > 2)
 model.generate("The", 1, limits=chainrule.Limits(max_tokens=16), seed=0)
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1e3)
+print(peak() - before)
 """
 
 
@@ -86,6 +92,9 @@ def main() -> None:
     if options.perplexity:
         compare_perplexity(options.file, options.text, options.perplexity, options.threads)
         return
+    if options.context:
+        compare_context(options.file, options.text, options.context, options.tokens, options.rounds, options.threads)
+        return
     forms = {"as stored": [], "exact": ["exact"]}
     if options.without_exact:
         del forms["exact"]
@@ -94,9 +103,9 @@ def main() -> None:
         print(f"memory beside torch and our code, {name}: {float(found):,.0f} MB")
     models = {name: chainrule.load(options.file, exact=name == "exact") for name in forms}
     stored = models["as stored"]
-    text = options.text.read_text(encoding="utf-8")[: 20 * max(options.prompt, options.context)]
-    longest = max(4 * options.prompt * max(options.streams, 1), options.context + 2 * options.tokens)
-    server = llama(options.file, options.threads, longest, max(options.streams, 1))
+    text = options.text.read_text(encoding="utf-8")[: 20 * options.prompt]
+    most = max(options.streams, 1)
+    server = llama(options.file, options.threads, 4 * options.prompt * most, most)
     sides: dict[str, Callable[[str, int, int], tuple[int, float]]] = {
         f"ours, {name}": lambda *case, own=model: ours(own, *case)  # type: ignore[misc]
         for name, model in models.items()
@@ -111,15 +120,6 @@ def main() -> None:
     for title, case in cases.items():
         if case[2]:
             compare(title, case, sides, options.rounds)
-    if options.context:
-        eight = chainrule.load(options.file, cache_bits=8)
-        sides = {
-            "ours, 32 bits": lambda *case: after_context(stored, *case),
-            "ours, 8 bits": lambda *case: after_context(eight, *case),
-            "llama.cpp": lambda *case: theirs(server, *case, is_whole=False),
-        }
-        title = f"one stream of {options.tokens} tokens after {options.context}, whose reading counts in processor time only"
-        compare(title, (_cut(stored, text, options.context), options.tokens, 1), sides, options.rounds)
 
 
 def compare(
@@ -157,6 +157,20 @@ def ours(model: chainrule.Model, prompt: str, tokens: int, streams: int) -> tupl
     began = time.perf_counter()
     list(sample(model.language_model, [ids], GREEDY, constraints, seed=0, texts_per_prefix=streams))
     return (tokens * streams if tokens > 1 else len(ids)), time.perf_counter() - began
+
+
+def compare_context(file: Path, text: Path, context: int, tokens: int, rounds: int, threads: int) -> None:
+    """Times a stream after a long prompt, with keys and values in 32 bits and in 8."""
+    wide, narrow = chainrule.load(file), chainrule.load(file, cache_bits=8)
+    server = llama(file, threads, context + 2 * tokens, 1)
+    sides: dict[str, Callable[[str, int, int], tuple[int, float]]] = {
+        "ours, 32 bits": lambda *case: after_context(wide, *case),
+        "ours, 8 bits": lambda *case: after_context(narrow, *case),
+        "llama.cpp": lambda *case: theirs(server, *case, is_whole=False),
+    }
+    prompt = _cut(wide, text.read_text(encoding="utf-8")[: 20 * context], context)
+    title = f"one stream of {tokens} tokens after {context}, whose reading counts in processor time only"
+    compare(title, (prompt, tokens, 1), sides, rounds)
 
 
 def after_context(model: chainrule.Model, prompt: str, tokens: int, streams: int) -> tuple[int, float]:

@@ -225,7 +225,7 @@ def _shape(block: Block) -> tuple[object, ...]:
     return (*sizes, attention.factor, attention.cap, *map(_epsilon, (*block.norms, *block.norms_after)))
 
 
-def _is_own(parameters: dict[str, torch.nn.Parameter | None], weights: list[Tensor | None]) -> bool:
+def _is_own(parameters: dict[str, torch.nn.Parameter | None], weights: Sequence[Tensor | None]) -> bool:
     return all(own is weight for own, weight in zip(parameters.values(), weights, strict=True))
 
 
@@ -277,7 +277,7 @@ def _is_gained(norm: torch.nn.Module) -> bool:
 
 def _gain(norm: torch.nn.Module) -> Float32[ndarray, "1 D"]:
     weight = cast("Tensor", norm.weight).detach().float()
-    return cast("Float32[ndarray, '1 D']", (1 + weight if isinstance(norm, NormFromOne) else weight).numpy()[None])
+    return (1 + weight if isinstance(norm, NormFromOne) else weight).numpy()[None]
 
 
 def _head_gains(attention: Attention) -> Float32[ndarray, "H+K d"]:
