@@ -1,8 +1,15 @@
 """A GGUF file computed with as it is stored, here and in llama.cpp: one stream, a prompt, and many streams, by turns.
 
     python bench/quantised.py FILE.gguf TEXT [--rounds N] [--tokens N] [--prompt N] [--threads N] [--streams N]
+        [--context N] [--perplexity N] [--avx2] [--without-exact]
 
 Many streams: as many requests to llama.cpp's server at once, from the same prompt; here as many texts of one batch.
+--context: one stream whose prompt has so many tokens, after the prompt, with keys and values in 32 bits and in 8, in
+place of all else.
+--perplexity: of the first N rows of 512 tokens of TEXT, each read by itself, the same tokens on both sides, in place of
+times. llama.cpp's server gives the log-probability of a token that a bias of its logit forces, one token at a time.
+--avx2: our side without AVX-512, compiled as for a processor of 2013; llama.cpp as it is. --without-exact: no float32.
+bench/random_gguf.py writes files of other shapes.
 
 llama.cpp runs in this process by xllamacpp, which chainrule does not need: pip install xllamacpp. Both take the same
 number of threads. The best of all rounds is what a machine that others use comes nearest to what it gives alone; the
@@ -14,6 +21,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
+import os
 import statistics
 import subprocess
 import sys
@@ -22,6 +31,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from machine import circumstances
 
@@ -29,18 +39,31 @@ import chainrule
 from chainrule.decoding.config import GREEDY
 from chainrule.decoding.limits import Constraints
 from chainrule.decoding.sampling import sample
+from chainrule.open_models.vocabulary import TokenIdMap
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _FIRST = 16  # tokens of the prompt of a stream
+_ROW = 512  # tokens of a row whose perplexity is measured
+_OLD = {
+    "NUMBA_CPU_NAME": "haswell",
+    "NUMBA_CPU_FEATURES": "+avx,+avx2,+fma,+f16c,+sse4.1,+sse4.2,+ssse3,+bmi,+bmi2,+popcnt",
+    "ATEN_CPU_CAPABILITY": "avx2",
+    "ONEDNN_MAX_CPU_ISA": "AVX2",
+}
 _MEMORY = """
-import resource, sys
+import sys
 import torch, chainrule
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+import chainrule.api.models.language_models, chainrule.decoding.text_generator, chainrule.neural.language_model
+import chainrule.neural.packed.reading, chainrule.open_models.importing
+def peak():  # of this program alone; what getrusage tells begins with that of the process that started it
+    [line] = [line for line in open("/proc/self/status") if line.startswith("VmHWM")]
+    return int(line.split()[1]) / 1e3
+before = peak()
 model = chainrule.load(sys.argv[1], exact=len(sys.argv) > 2)
 model.generate("The", 1, limits=chainrule.Limits(max_tokens=16), seed=0)
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1e3)
+print(peak() - before)
 """
 
 
@@ -55,20 +78,39 @@ def main() -> None:
     parser.add_argument(
         "--streams", type=int, default=16, help="how many texts are written at once; 0 for no such case"
     )
+    parser.add_argument("--context", type=int, default=0)
+    parser.add_argument("--perplexity", type=int, default=0)
+    parser.add_argument("--avx2", action="store_true")
+    parser.add_argument("--without-exact", action="store_true")
     options = parser.parse_args()
+    if options.avx2 and "NUMBA_CPU_NAME" not in os.environ:
+        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **_OLD})
     torch.set_num_threads(options.threads)
     print(circumstances(), flush=True)
-    for name, more in (("as stored", []), ("exact", ["exact"])):
+    if options.avx2:
+        print("our side: compiled for haswell, without AVX-512")
+    if options.perplexity:
+        compare_perplexity(options.file, options.text, options.perplexity, options.threads)
+        return
+    if options.context:
+        compare_context(options.file, options.text, options.context, options.tokens, options.rounds, options.threads)
+        return
+    forms = {"as stored": [], "exact": ["exact"]}
+    if options.without_exact:
+        del forms["exact"]
+    for name, more in forms.items():
         found = subprocess.check_output([sys.executable, "-c", _MEMORY, str(options.file), *more], text=True)
         print(f"memory beside torch and our code, {name}: {float(found):,.0f} MB")
-    stored, exact = chainrule.load(options.file), chainrule.load(options.file, exact=True)
+    models = {name: chainrule.load(options.file, exact=name == "exact") for name in forms}
+    stored = models["as stored"]
     text = options.text.read_text(encoding="utf-8")[: 20 * options.prompt]
-    theirs = llama(options.file, options.threads, options.prompt, max(options.streams, 1))
+    most = max(options.streams, 1)
+    server = llama(options.file, options.threads, 4 * options.prompt * most, most)
     sides: dict[str, Callable[[str, int, int], tuple[int, float]]] = {
-        "ours, as stored": lambda prompt, tokens, streams: ours(stored, prompt, tokens, streams),
-        "ours, exact": lambda prompt, tokens, streams: ours(exact, prompt, tokens, streams),
-        "llama.cpp": theirs,
+        f"ours, {name}": lambda *case, own=model: ours(own, *case)  # type: ignore[misc]
+        for name, model in models.items()
     }
+    sides["llama.cpp"] = lambda *case: theirs(server, *case)
     first = _cut(stored, text, _FIRST)
     cases = {
         f"one stream of {options.tokens} tokens": (first, options.tokens, 1),
@@ -76,27 +118,36 @@ def main() -> None:
         f"{options.streams} streams of {options.tokens} tokens": (first, options.tokens, options.streams),
     }
     for title, case in cases.items():
-        if not case[2]:
-            continue
-        rates: dict[str, list[float]] = {name: [] for name in sides}
-        busy: dict[str, list[float]] = {name: [] for name in sides}
-        for _ in range(options.rounds + 1):
-            for name, write in sides.items():
-                before = time.process_time()
-                count, seconds = write(*case)
-                rates[name].append(count / seconds)
-                busy[name].append((time.process_time() - before) / count)
-        print(f"\n{title}, tokens a second: best, median; of llama.cpp; milliseconds of processor time a token, median")
-        for name, own in rates.items():
-            pairs = zip((max, statistics.median), (own[1:], own[1:]), strict=True)  # the first round warms up
-            figures = [pick(part) for pick, part in pairs]
-            peer = [max(rates["llama.cpp"][1:]), statistics.median(rates["llama.cpp"][1:])]
-            ratios = [figure / other for figure, other in zip(figures, peer, strict=True)]
-            spent = 1e3 * statistics.median(busy[name][1:])
-            print(
-                f"  {name:<16} {figures[0]:8.1f} {figures[1]:8.1f}   {ratios[0]:.2f} {ratios[1]:.2f}   {spent:.2f}",
-                flush=True,
-            )
+        if case[2]:
+            compare(title, case, sides, options.rounds)
+
+
+def compare(
+    title: str,
+    case: tuple[str, int, int],
+    sides: dict[str, Callable[[str, int, int], tuple[int, float]]],
+    rounds: int,
+) -> None:
+    """Times all sides by turns, and prints what they give. case: a prompt, tokens to write, streams."""
+    rates: dict[str, list[float]] = {name: [] for name in sides}
+    busy: dict[str, list[float]] = {name: [] for name in sides}
+    for _ in range(rounds + 1):
+        for name, write in sides.items():
+            before = time.process_time()
+            count, seconds = write(*case)
+            rates[name].append(count / seconds)
+            busy[name].append((time.process_time() - before) / count)
+    print(f"\n{title}, tokens a second: best, median; of llama.cpp; milliseconds of processor time a token, median")
+    for name, own in rates.items():
+        pairs = zip((max, statistics.median), (own[1:], own[1:]), strict=True)  # the first round warms up
+        figures = [pick(part) for pick, part in pairs]
+        peer = [max(rates["llama.cpp"][1:]), statistics.median(rates["llama.cpp"][1:])]
+        ratios = [figure / other for figure, other in zip(figures, peer, strict=True)]
+        spent = 1e3 * statistics.median(busy[name][1:])
+        print(
+            f"  {name:<16} {figures[0]:8.1f} {figures[1]:8.1f}   {ratios[0]:.2f} {ratios[1]:.2f}   {spent:.2f}",
+            flush=True,
+        )
 
 
 def ours(model: chainrule.Model, prompt: str, tokens: int, streams: int) -> tuple[int, float]:
@@ -108,29 +159,95 @@ def ours(model: chainrule.Model, prompt: str, tokens: int, streams: int) -> tupl
     return (tokens * streams if tokens > 1 else len(ids)), time.perf_counter() - began
 
 
-def llama(file: Path, threads: int, prompt_tokens: int, most: int) -> Callable[[str, int, int], tuple[int, float]]:
-    """most: streams at once."""
+def compare_context(file: Path, text: Path, context: int, tokens: int, rounds: int, threads: int) -> None:
+    """Times a stream after a long prompt, with keys and values in 32 bits and in 8."""
+    wide, narrow = chainrule.load(file), chainrule.load(file, cache_bits=8)
+    server = llama(file, threads, context + 2 * tokens, 1)
+    sides: dict[str, Callable[[str, int, int], tuple[int, float]]] = {
+        "ours, 32 bits": lambda *case: after_context(wide, *case),
+        "ours, 8 bits": lambda *case: after_context(narrow, *case),
+        "llama.cpp": lambda *case: theirs(server, *case, is_whole=False),
+    }
+    prompt = _cut(wide, text.read_text(encoding="utf-8")[: 20 * context], context)
+    title = f"one stream of {tokens} tokens after {context}, whose reading counts in processor time only"
+    compare(title, (prompt, tokens, 1), sides, rounds)
+
+
+def after_context(model: chainrule.Model, prompt: str, tokens: int, streams: int) -> tuple[int, float]:
+    """The tokens that are written, and the seconds that this takes after the prompt."""
+    network: Any = model.language_model
+    state = network.start([model.tokenizer.encode_texts([prompt]).ids[:-1]] * streams)
+    began = time.perf_counter()
+    for _ in range(tokens):
+        state = network.advance(state, network.next_log_probs(state).argmax(1).astype(np.int32))
+    return tokens * streams, time.perf_counter() - began
+
+
+def llama(file: Path, threads: int, context: int, streams: int) -> Any:
+    """A server of llama.cpp's in this process. context: tokens of all streams together."""
     import xllamacpp
 
     params: Any = xllamacpp.CommonParams()
     params.model.path = str(file)
-    params.n_ctx, params.n_parallel, params.verbosity = 4 * prompt_tokens * most, most, -1
+    params.n_ctx, params.n_parallel, params.verbosity = context, streams, -1
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
-    server: Any = xllamacpp.Server(params)
+    return xllamacpp.Server(params)
 
-    def write(prompt: str, tokens: int, streams: int) -> tuple[int, float]:
-        settings = {"temperature": 0, "ignore_eos": True, "cache_prompt": False, "max_tokens": tokens}
-        requests = [{"prompt": prompt, "n_predict": tokens, **settings}] * streams
-        began = time.perf_counter()
-        with ThreadPoolExecutor(streams) as clients:
-            answers = list(clients.map(server.handle_completions, requests))
-        seconds = time.perf_counter() - began
-        timings = [(answer if isinstance(answer, dict) else json.loads(answer))["timings"] for answer in answers]
-        written = sum(timing["predicted_n"] for timing in timings)
-        assert tokens == 1 or written == tokens * streams, f"llama.cpp wrote {written} tokens"
-        return (written if tokens > 1 else timings[0]["prompt_n"]), seconds
 
-    return write
+def theirs(server: Any, prompt: str, tokens: int, streams: int, *, is_whole: bool = True) -> tuple[int, float]:
+    """As `ours`; as `after_context` unless is_whole."""
+    settings = {"temperature": 0, "ignore_eos": True, "cache_prompt": False, "max_tokens": tokens}
+    requests = [{"prompt": prompt, "n_predict": tokens, **settings}] * streams
+    began = time.perf_counter()
+    with ThreadPoolExecutor(streams) as clients:
+        answers = [_answer(answer) for answer in clients.map(server.handle_completions, requests)]
+    seconds = time.perf_counter() - began
+    timings = [answer["timings"] for answer in answers]
+    written = sum(timing["predicted_n"] for timing in timings)
+    assert tokens == 1 or written == tokens * streams, f"llama.cpp wrote {written} tokens"
+    if not is_whole:
+        return written, max(timing["predicted_ms"] for timing in timings) / 1e3
+    return (written if tokens > 1 else timings[0]["prompt_n"]), seconds
+
+
+def compare_perplexity(file: Path, text: Path, rows: int, threads: int) -> None:
+    """Prints the perplexity of the same rows of tokens on all sides."""
+    model: Any = chainrule.load(file)
+    ids = model.tokenizer.encode_texts([text.read_text(encoding="utf-8")[: 10 * rows * _ROW]]).ids[:-1]
+    parts = [ids[begin : begin + _ROW] for begin in range(0, rows * _ROW, _ROW)]
+    numbering = TokenIdMap(**model.record["hugging_face"]["tokens"])
+    names = numbering.theirs()
+    first = numbering.begin if model.language_model.network.config.begins_with == "<s>" else numbering.end
+    server, log_probs = llama(file, threads, 2 * _ROW, 1), []
+    for part in parts:
+        row = [first, *names[part].tolist()]
+        for at in range(1, len(row)):
+            request = {"prompt": row[:at], "n_predict": 1, "max_tokens": 1, "temperature": 0, "cache_prompt": True}
+            bias = [[row[at], 1000.0]]
+            answer = _answer(server.handle_completions({**request, "logprobs": 1, "logit_bias": bias}))
+            [token] = answer["choices"][0]["logprobs"]["content"]
+            assert token["id"] == row[at], f"llama.cpp wrote {token}"
+            log_probs.append(token["logprob"])
+    by_llama = math.exp(-statistics.fmean(log_probs))
+    print(f"\nperplexity of {len(log_probs):,} tokens, rows of {_ROW}; of llama.cpp's")
+    print(f"  llama.cpp                     {by_llama:.4f}")
+    for name, settings in (
+        ("as stored", {}),
+        ("as stored, 8-bit cache", {"cache_bits": 8}),
+        ("exact", {"exact": True}),
+    ):
+        own: Any = chainrule.load(file, **settings)
+        scores = np.concatenate(own.language_model.score(parts, end=False)).astype(np.float64)
+        figure = math.exp(-scores.mean())
+        apart = np.abs(scores - log_probs).mean()
+        print(
+            f"  ours, {name:<23} {figure:.4f}   {100 * (figure / by_llama - 1):+.2f} %; {apart:.4f} nats a token apart",
+            flush=True,
+        )
+
+
+def _answer(answer: Any) -> dict[str, Any]:
+    return answer if isinstance(answer, dict) else json.loads(answer)
 
 
 def _cut(model: chainrule.Model, text: str, tokens: int) -> str:

@@ -273,8 +273,11 @@ def test_a_table_of_empty_texts_has_its_columns(name: str, chainrule, pieces: Pa
 def test_an_option_without_effect_is_told(
     chainrule, pieces: Path, items: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("CHAINRULE_WINDOW_STRIDE", "")  # which the option sets
-    told = chainrule("score", pieces, items, "--field", "sentence", "--markers", "error", "--window-stride", "4").err
+    for name in ("WINDOW_STRIDE", "CACHE_BITS"):
+        monkeypatch.setenv(f"CHAINRULE_{name}", "")  # which the options set
+    options = ("--markers", "error", "--window-stride", "4", "--cache-bits", "8")
+    told = chainrule("score", pieces, items, "--field", "sentence", *options).err
+    assert f"--cache-bits has no effect on {pieces}, which keeps no keys and values of tokens" in told
     assert f"--markers has no effect on {pieces}, whose tokens are pieces of words or characters" in told
     assert f"--window-stride has no effect on {pieces}, which does not read texts in windows" in told
     assert "literal markers in a text: read like any other text)" in chainrule("info", pieces).out

@@ -6,6 +6,7 @@ import hashlib
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -204,20 +205,73 @@ def stepwise(model: NeuralModel, text: np.ndarray = TEXT) -> list[float]:
     return found
 
 
-def test_kernels_read_what_torch_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+GEMMA = {
+    "window": 5,
+    "full_layers": (1,),
+    "sublayer_norms": "both",
+    "query_key_norm": True,
+    "gains_above_one": True,
+    "feed_forward": "geglu",
+    "window_rotary_base": 1e3,
+    "attention_scale": 0.1,
+}
+SHAPES: dict[str, dict[str, object]] = {
+    "llama": {},
+    "qwen2": {"biases": True, "without_biases": ("attention_out", "feed_forward")},
+    "qwen3": {"query_key_norm": True, "head_width": 64},
+    "mistral": {"window": 5},
+    "gemma2": {**GEMMA, "query_key_norm": False, "window_rotary_base": None, "score_cap": 5.0},
+    "gemma3": GEMMA,
+    "smollm3": {"unrotated_layers": (1,)},
+    "phi3": {"head_width": 64, "rotary_width": 32},
+    "nanochat": {"query_key_norm": True, "norm_gain": True, "biases": True},
+}
+
+
+def shaped(name: str, **changes: object) -> NeuralModel:
+    """With vectors (gains, biases) that are not those of a fresh network."""
+    model = compacted(replace(PLAIN, **{"context": 64, **SHAPES[name], **changes}))
+    random = torch.Generator().manual_seed(3)
+    for weight in model.network.encoder.parameters():
+        if weight.ndim == 1 and weight.is_floating_point():
+            weight.data += 0.3 * torch.randn(weight.shape, generator=random)
+    return model
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_kernels_read_what_torch_reads(shape: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The blocks as kernels read them, beside the same products with torch between them."""
-    model, texts = compacted(), [TEXT, np.array([5, 9, 2], np.int32), np.arange(3, 39, dtype=np.int32)]
+    model, texts = shaped(shape), [TEXT, np.array([5, 9, 2], np.int32), np.arange(3, 39, dtype=np.int32)]
     by_kernels = model.score(texts)
     assert model.network.encoder.packed is not None
     monkeypatch.setattr("chainrule.neural.encoders.transformer.packed_reader", lambda *_: None)
     for own, expected in zip(by_kernels, model.score(texts), strict=True):
-        np.testing.assert_allclose(own, expected, atol=2e-3)  # where rounding of a vector falls on the other side
-        assert np.abs(own - expected).mean() < 3e-4
+        np.testing.assert_allclose(own, expected, atol=2e-2)  # where rounding of a vector falls on the other side
+        assert np.abs(own - expected).mean() < 1e-3
 
 
-def test_figures_depend_on_nothing_else() -> None:
-    """Steps, passes, other rows, drafts: the same bits."""
+@torch.no_grad()
+def test_adapters_beside_packed_weights_are_read() -> None:
+    """Kernels know none; a network that was read by kernels before has one added, and taken away."""
+    from chainrule.neural.adapters import add_adapters, remove_adapters
+
     model = compacted()
+    before = model.score([TEXT])[0]
+    add_adapters(model.network, 2, 4.0)
+    for name, weight in model.network.named_parameters():
+        if "adapter" in name:
+            weight.fill_(0.3)
+    assert np.abs(model.score([TEXT])[0] - before).max() > 0.01
+    remove_adapters(model.network)
+    np.testing.assert_array_equal(model.score([TEXT])[0], before)
+
+
+@pytest.mark.parametrize("bits", [None, 8])
+@pytest.mark.parametrize("shape", ["llama", "gemma3"])
+def test_figures_depend_on_nothing_else(shape: str, bits: int | None) -> None:
+    """Steps, passes, other rows, drafts: the same bits, with keys and values in eight bits, too."""
+    model = shaped(shape, context=16)
+    model.network.encoder.set_cache_bits(bits)
     alone = model.score([TEXT], end=False)[0]
     np.testing.assert_allclose(stepwise(model), alone, atol=1e-6)  # whose softmax is summed up in another way
     state = model.start([np.empty(0, np.int32)])
@@ -239,8 +293,6 @@ def test_figures_depend_on_nothing_else() -> None:
 )
 @pytest.mark.parametrize("bits", [4, 5, 6, 8])
 def test_every_network_is_near_its_unpacked_form(bits: int, changes: dict[str, object]) -> None:
-    from dataclasses import replace
-
     from chainrule.base.progress import silent
     from chainrule.neural.saving import unpack
 
@@ -271,6 +323,9 @@ def digest() -> str:
     """Of products in every form, and of what a network says, to the last bit."""
     found = [product(vectors(11), matrix(name)).numpy().tobytes() for name in FORMS]
     found += [compacted(bits=bits).score([TEXT])[0].tobytes() for bits in (4, 8)]
+    model = shaped("gemma3")
+    model.network.encoder.set_cache_bits(8)
+    found += [model.score([TEXT])[0].tobytes(), model.start([TEXT]).next.hidden.numpy().tobytes()]
     return hashlib.sha256(b"".join(found)).hexdigest()
 
 

@@ -106,6 +106,7 @@ def load(
     exact: bool | None = None,
     alone: bool | None = None,
     window_stride: int | None = None,
+    cache_bits: int | None = None,
     progress: ProgressOption = None,
 ) -> Kind: ...
 
@@ -122,6 +123,7 @@ def load(
     exact: bool | None = None,
     alone: bool | None = None,
     window_stride: int | None = None,
+    cache_bits: int | None = None,
     progress: ProgressOption = None,
 ) -> AnyModel: ...
 
@@ -138,6 +140,7 @@ def load(
     exact: bool | None = None,
     alone: bool | None = None,
     window_stride: int | None = None,
+    cache_bits: int | None = None,
     progress: ProgressOption = None,
 ) -> Model | Seq2SeqModel | CaptionModel | SpeechModel:
     """Opens any model: a folder, with what it holds; an ARPA file; or a binary of KenLM's.
@@ -160,9 +163,11 @@ def load(
     alone: whether a network reads each text that it scores in a pass of its own, so that its figures are the same to
     the last bit whatever else is scored; without it, small networks read several texts at once, which is two to three
     times as fast for sentences. window_stride: texts longer than a network's context are scored in windows that begin
-    so many tokens apart; a token sees at least the context less the stride. By default half of the context. Without
-    alone and window_stride, the environment variables CHAINRULE_ALONE and CHAINRULE_WINDOW_STRIDE count, which --alone
-    and --window-stride set.
+    so many tokens apart; a token sees at least the context less the stride. By default half of the context.
+    cache_bits: 8 to keep the keys and values of a Transformer, of the tokens that it has read, in eight bits: little
+    more than a quarter of the memory; they are rounded where texts are scored, too. By default they have 32. Without
+    alone, window_stride and cache_bits, the environment variables CHAINRULE_ALONE, CHAINRULE_WINDOW_STRIDE and
+    CHAINRULE_CACHE_BITS count, which --alone, --window-stride and --cache-bits set.
     Raises ModelFormatError, SettingError.
 
     good:  chainrule.load("lm/").perplexity("heldout.txt")
@@ -179,21 +184,23 @@ def load(
     if kind is CaptionModel or captions_pictures(folder):
         if kind not in (None, CaptionModel):
             raise ModelFormatError(f"{path}: is a captioner, a CaptionModel")
-        if (tokenizer, markers, copy) != (None, None, False):
-            raise SettingError(f"{path}: a captioner takes no tokenizer, markers or copy; leave them out")
+        if (tokenizer, markers, copy, cache_bits) != (None, None, False, None):
+            raise SettingError(f"{path}: a captioner takes no tokenizer, markers, copy, cache_bits; leave them out")
         return load_captioner(path, progress=callback(progress))
     if kind is SpeechModel or hears_sounds(folder):
         if kind not in (None, SpeechModel):
             raise ModelFormatError(f"{path}: is a model that hears, a SpeechModel")
-        if (tokenizer, markers, copy) != (None, None, False):
-            raise SettingError(f"{path}: a model that hears takes no tokenizer, markers or copy; leave them out")
+        if (tokenizer, markers, copy, cache_bits) != (None, None, False, None):
+            raise SettingError(
+                f"{path}: a model that hears takes no tokenizer, markers, copy, cache_bits; leave them out"
+            )
         return load_speech(path, progress=callback(progress))
     is_pairs = is_seq2seq(folder)
     if is_pairs:
         if kind not in (None, Seq2SeqModel):
             raise ModelFormatError(f"{path}: is a seq2seq model, a Seq2SeqModel; expected a model of one text")
-        if (tokenizer, markers, copy) != (None, None, False):
-            raise SettingError(f"{path}: a seq2seq model takes no tokenizer, markers or copy; leave them out")
+        if (tokenizer, markers, copy, cache_bits) != (None, None, False, None):
+            raise SettingError(f"{path}: a seq2seq model takes no tokenizer, markers, copy, cache_bits; leave them out")
     if is_pairs or kind is Seq2SeqModel:
         return load_pairs(path, allow_pickle=allow_pickle, progress=callback(progress))
     model = load_model(
@@ -205,6 +212,7 @@ def load(
         exact=exact,
         alone=alone,
         window_stride=window_stride,
+        cache_bits=cache_bits,
         progress=callback(progress),
     )
     with prefix_errors(os.fspath(path)):

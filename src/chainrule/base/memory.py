@@ -12,12 +12,14 @@ import re
 import sys
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar, Union, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union, overload
 
 from chainrule.errors import EstimationError, SettingError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from numpy import ndarray
 
 MEMORY_HINT = "if more is available than the system reports, say so: CHAINRULE_MEMORY=64G"
 _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
@@ -103,6 +105,29 @@ def release_freed_memory() -> None:
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
         if trim is not None:
             trim(0)
+
+
+def release_mapped(array: ndarray) -> None:
+    """Gives back the memory of a file's pages that an array views, which are read from the file again if need be.
+
+    For mappings that nobody writes to; anything else is left alone.
+    """
+    import mmap
+
+    import numpy as np
+
+    mapped: Any = array
+    while isinstance(mapped, np.ndarray):
+        mapped = mapped.base
+    mapped = mapped.obj if isinstance(mapped, memoryview) else mapped
+    if not (isinstance(mapped, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED") and array.flags.c_contiguous):
+        return
+    first = np.frombuffer(mapped, np.uint8, 1).ctypes.data
+    begin = array.ctypes.data - first
+    end = begin + array.nbytes
+    begin = -(-begin // mmap.PAGESIZE) * mmap.PAGESIZE
+    if end > begin:
+        mapped.madvise(mmap.MADV_DONTNEED, begin, end - begin)
 
 
 T = TypeVar("T")

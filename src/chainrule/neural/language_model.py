@@ -158,6 +158,8 @@ class NeuralModel(NetworkVectors):
             parts.append(f"weights:{'+'.join(forms)}")
         if rounds_activations(self.network):
             parts.append("activations:int8")
+        if getattr(encoder, "cache_bits", None) is not None:
+            parts.append("cache:int8")
         if self.network.alone:
             parts.append("alone")
         return "|".join(parts)

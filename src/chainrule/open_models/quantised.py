@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from chainrule.base.bfloat16 import BFLOAT16
+from chainrule.base.memory import release_mapped
 from chainrule.errors import ModelFormatError
 from chainrule.storage.config_json import CONFIG
 from chainrule.storage.gguf import MXFP4_VALUES
@@ -155,7 +156,10 @@ class StoredMatrix(NamedTuple):
             (list(FORMS)[of_type[begin]], end - begin, self._chunks(begin, end, of_source))
             for begin, end in pairwise(borders)
         ]
-        return packed(*self.shape, parts)
+        matrix = packed(*self.shape, parts)
+        for _, blocks in self.sources:
+            release_mapped(blocks)
+        return matrix
 
     def _chunks(self, begin: int, end: int, of_source: Int64[ndarray, " N"]) -> Iterator[Quantised]:
         """Raises ValueError."""
@@ -174,6 +178,7 @@ class StoredMatrix(NamedTuple):
                     is_own = (own == number) & (order >= 0)
                     chosen[is_own] = self.sources[number][1][order[is_own] - ends[number]]
             yield _quantised(kind, chosen)
+            release_mapped(chosen)
 
 
 def _quantised(kind: BlockType, blocks: UInt8[ndarray, "rows blocks bytes"]) -> Quantised:

@@ -84,6 +84,7 @@ def load(
     exact: bool | None = None,
     alone: bool | None = None,
     window_stride: int | None = None,
+    cache_bits: int | None = None,
     progress: Progress = silent,
 ) -> Model:
     """Opens a model folder, or reads an ARPA file or a binary of KenLM's.
@@ -125,7 +126,9 @@ def load(
     with prefix_errors(os.fspath(path)):
         if window_stride is not None and not has_windows(model.engine):
             raise SettingError("this model does not read texts in windows, so there is no window_stride; leave it out")
-        _set_reading(model.engine, _is_alone(alone), _stride(window_stride))
+        if cache_bits is not None and not has_cache(model.engine):
+            raise SettingError("this model keeps no keys and values of tokens, so there is no cache_bits; leave it out")
+        _set_reading(model.engine, _is_alone(alone), _stride(window_stride), _cache_bits(cache_bits))
     return model
 
 
@@ -137,14 +140,24 @@ def has_windows(engine: Any) -> bool:
     return getattr(encoder, "context", None) is not None and not getattr(encoder, "is_bidirectional", True)
 
 
-def _set_reading(engine: Any, alone: bool | None, stride: int | None) -> None:
-    """Says to the networks of a model how they read the texts that they score. Raises SettingError."""
+def has_cache(engine: Any) -> bool:
+    """Whether a model, or one that it is made of, keeps keys and values of the tokens that it has read."""
+    if any(map(has_cache, getattr(engine, "models", ()))):
+        return True
+    encoder = getattr(getattr(engine, "network", None), "encoder", None)
+    return getattr(encoder, "has_cache", False) is True
+
+
+def _set_reading(engine: Any, alone: bool | None, stride: int | None, cache_bits: int | None) -> None:
+    """Says to the networks of a model how they read texts. Raises SettingError."""
     for part in getattr(engine, "models", ()):
-        _set_reading(part, alone, stride)
+        _set_reading(part, alone, stride, cache_bits)
     network = getattr(engine, "network", None)
     if network is None or not hasattr(network, "encoder"):
         return
     network.alone = alone
+    if cache_bits is not None and has_cache(engine):
+        network.encoder.set_cache_bits(cache_bits)
     context = network.encoder.context
     if stride is None or context is None or network.encoder.is_bidirectional:
         return
@@ -166,6 +179,15 @@ def _stride(wanted: int | None) -> int | None:
     if not said.isdecimal():
         raise SettingError(f"CHAINRULE_WINDOW_STRIDE is {said!r}; expected a whole number of tokens")
     return int(said)
+
+
+def _cache_bits(wanted: int | None) -> int | None:
+    """As given, else as the environment variable CHAINRULE_CACHE_BITS says. Raises SettingError."""
+    said = os.environ.get("CHAINRULE_CACHE_BITS", "")
+    if wanted not in (None, 8) or (wanted is None and said not in ("", "8")):
+        name, value = ("CHAINRULE_CACHE_BITS", repr(said)) if wanted is None else ("cache_bits", str(wanted))
+        raise SettingError(f"{name} is {value}; expected 8, or nothing for 32")
+    return 8 if wanted or said else None
 
 
 def open_checkpoint(path: Path, *, allow_pickle: bool) -> Checkpoint:

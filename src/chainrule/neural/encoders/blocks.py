@@ -19,8 +19,11 @@ from chainrule.neural.layers.experts import Experts, ExpertsBeside
 from chainrule.neural.layers.matrix_products import by_position, divides_evenly, elementwise, is_by_vector, linear
 from chainrule.neural.layers.positions import Rotation, rotate
 from chainrule.neural.layers.recurrences import recurrence
+from chainrule.neural.layers.state import in_eight_bits, widened
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from jaxtyping import Float
 
     from chainrule.neural.config import TransformerConfig
@@ -60,6 +63,7 @@ class Attention(nn.Module):
         self.sinks = nn.Parameter(torch.zeros(self.heads)) if config.attention_sinks else None
         is_usual = config.score == "scaled_dot"
         self.score = None if is_usual else build_score(config.score, self.heads, self.head_width, 0)
+        self.cache_bits: int | None = None  # of keys and values
 
     def forward(
         self,
@@ -97,6 +101,9 @@ class Attention(nn.Module):
             key, value = mask.lent[self.taken_from]
         elif cache is not None:
             key, value = cache.append(layer, key, value)
+        elif self.cache_bits is not None and not torch.is_grad_enabled():
+            packed = in_eight_bits(key, value)
+            key, value = widened(packed, packed, key.dtype)
         if self.lends and mask.lent is not None:
             mask.lent[layer] = key, value
         if mask.texts is not None:
@@ -126,18 +133,23 @@ class Attention(nn.Module):
         value: Float[Tensor, "B K S d"],
         mask: AttentionMask,
     ) -> Float[Tensor, "B H T d"]:
-        dropout = self.dropout if self.training else 0.0
+        dropout, score = self.dropout if self.training else 0.0, self._score_function(mask)
+        if score is None:
+            return attend(query, key, value, mask, dropout)
+        key, value = widened(key, value, query.dtype)
+        return attend_unfused(score, query, key, value, mask, dropout, sinks=self.sinks)
+
+    def _score_function(self, mask: AttentionMask) -> Callable[[Tensor, Tensor], Tensor] | None:
+        """What scores queries by keys; None for their scaled products, which kernels know."""
         if self.score is not None and not self.score.is_product:
-            return attend_unfused(self.score, query, key, value, mask, dropout)
+            return self.score
         if mask.distances is not None:
             of_distances = linear(mask.distances.vectors, self.query_key_value)
             of_distances = of_distances.view(len(of_distances), -1, self.head_width)
-            by_distance = partial(disentangled, mask.distances.places, of_distances)
-            return attend_unfused(by_distance, query, key, value, mask, dropout)
-        if self.cap is not None or self.sinks is not None:
-            score = scaled_dot if self.cap is None else partial(capped, self.cap)
-            return attend_unfused(score, query, key, value, mask, dropout, sinks=self.sinks)
-        return attend(query, key, value, mask, dropout)
+            return partial(disentangled, mask.distances.places, of_distances)
+        if self.cap is not None:
+            return partial(capped, self.cap)
+        return None if self.sinks is None else scaled_dot
 
     def _normed(self, query_key: Float[Tensor, "B T H+K d"]) -> Float[Tensor, "B T H+K d"]:
         """Queries and keys, normalised in each head, or all of either together."""

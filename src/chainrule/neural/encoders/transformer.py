@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, cast
 import torch
 from torch import Tensor, nn
 
+from chainrule.base.lanes import SCALED
+from chainrule.errors import SettingError
 from chainrule.neural.device import SHARE, in_shares
-from chainrule.neural.encoders.blocks import Block, norm_of
+from chainrule.neural.encoders.blocks import Attention, Block, norm_of
 from chainrule.neural.layers.basic import drop, initialise, pause
 from chainrule.neural.layers.masks import AttentionMask, Step, bidirectional_mask, cached_mask, causal_mask
 from chainrule.neural.layers.matrix_products import is_in_blocks, linear, one_by_one
@@ -26,10 +28,8 @@ from chainrule.neural.layers.positions import (
     Relative,
     Rotary,
     Rotation,
-    Scaling,
     Sinusoidal,
-    Turning,
-    Yarn,
+    scaling_of,
 )
 from chainrule.neural.layers.state import Cache
 from chainrule.neural.packed.reading import PackedReader, packed_reader
@@ -110,6 +110,7 @@ class Transformer(nn.Module):
         self.block_of = [layer * config.distinct_blocks // config.layers for layer in range(config.layers)]
         self.norm = norm_of(config) if config.norm_place == "pre" else None
         self.packed: PackedReader | None = None  # of weights in blocks
+        self.cache_bits: int | None = None
         self.is_small = sum(weight.numel() for weight in self.blocks.parameters()) <= _SHARED_WEIGHTS
         self._initialise(config)
 
@@ -121,6 +122,27 @@ class Transformer(nn.Module):
         return self.layers * (self.window - 1) + 1
 
     @property
+    def has_cache(self) -> bool:
+        """Whether its states hold keys and values."""
+        return not self.is_bidirectional and any(not cast("Block", block).recurrent for block in self.blocks)
+
+    def set_cache_bits(self, bits: int | None) -> None:
+        """Keeps keys and values in 8 bits, as `state.in_eight_bits` does; None: in the type of hidden states.
+
+        They are rounded where texts are read without a state, too: figures are the same. Raises SettingError.
+        """
+        attentions = [module for module in self.modules() if isinstance(module, Attention)]
+        widths = sorted({own.head_width for own in attentions})
+        if bits is not None and any(width % SCALED for width in widths):
+            raise SettingError(
+                f"cache_bits rounds blocks of {SCALED} numbers, and this model's heads have "
+                f"{' and '.join(map(str, widths))}; leave it out"
+            )
+        self.cache_bits = bits
+        for own in attentions:
+            own.cache_bits = bits
+
+    @property
     def kept(self) -> int:
         """How many tokens a full state keeps and reads again."""
         assert self.context is not None
@@ -128,7 +150,7 @@ class Transformer(nn.Module):
 
     def start(self, rows: int) -> Cache:
         """The state of rows that have read nothing."""
-        return Cache.empty(rows, self.layers, next(self.parameters()).device)
+        return Cache.empty(rows, self.layers, next(self.parameters()).device, self.cache_bits)
 
     def forward(
         self, x: Float[Tensor, "B T D"], state: State = None, starts: Bool[Tensor, "B T"] | None = None
@@ -328,9 +350,11 @@ class Transformer(nn.Module):
         self, x: Tensor, positions: Tensor, masks: list[AttentionMask], cache: Cache | None, *, is_long: bool
     ) -> Tensor:
         x, masks, rotations = self._prepared(x, positions, masks, is_long=is_long)
-        if self._may_be_read_packed(x) and rotations[0] is not None:
+        if self._may_be_read_packed(x):
             self.packed = packed_reader(cast("Sequence[Block]", self.blocks), self.norm, self.packed)
-            hidden = None if self.packed is None else self.packed(x, rotations[0], masks[0], cache)
+            turned = [None if i in self.unrotated else rotations[kind] for i, kind in enumerate(self.kinds)]
+            reads = self.packed
+            hidden = None if reads is None else reads(x, turned, masks, self.kinds, cache, self.cache_bits)
             if hidden is not None:
                 return hidden
         for layer in range(self.layers):
@@ -342,8 +366,8 @@ class Transformer(nn.Module):
         is_plain = not torch.is_grad_enabled() and x.dtype == torch.float32 and x.device.type == "cpu"
         if not is_plain or torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu") or self.is_stateful:
             return False
-        is_one = len(self.windows) == 1 and not self.unrotated and len(self.blocks) == self.layers
-        return is_one and self.rotary is not None and self.bias is None and not self.is_bidirectional and x.numel() > 0
+        has_own = len(self.blocks) == self.layers
+        return has_own and self.rotary is not None and self.bias is None and not self.is_bidirectional and x.numel() > 0
 
     def _layers(
         self, x: Tensor, positions: Tensor, masks: list[AttentionMask], *, is_long: bool = False
@@ -458,22 +482,3 @@ class LayerInputs(nn.Module):
         shape = (*x.shape[:-1], -1, self.each)
         projected = self.norm((linear(x, self.projection).to(x.dtype) * self.width**-0.5).view(shape))
         return x, (projected + own.reshape(shape)) * 2**-0.5
-
-
-def scaling_of(config: TransformerConfig) -> Scaling | Yarn | Divisors | Turning | None:
-    """How the angles of rotary positions are scaled; None if they are not."""
-    context = config.rotary_trained_context
-    if config.rotary_turning is not None:
-        return Turning(config.rotary_turning)
-    if config.rotary_scaling == "none":
-        return None
-    if config.rotary_scaling == "linear":
-        return Scaling(config.rotary_factor)
-    if config.rotary_scaling == "longrope":
-        is_long = not config.changes_rotation and context < config.context
-        return Divisors(config.rotary_long_divisors if is_long else config.rotary_divisors)
-    if config.rotary_scaling == "yarn":
-        ramp = config.rotary_low_factor, config.rotary_high_factor
-        width, base = config.rotated_width, config.rotary_base
-        return Yarn.between(config.rotary_factor, *ramp, context, width, base, whole=config.rotary_whole_pairs)
-    return Scaling(config.rotary_factor, context / config.rotary_low_factor, context / config.rotary_high_factor)

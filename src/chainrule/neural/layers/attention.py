@@ -32,6 +32,8 @@ from chainrule.errors import SettingError
 from chainrule.neural.device import attends_in_bfloat16
 from chainrule.neural.layers.basic import drop
 from chainrule.neural.layers.masks import AttentionMask
+from chainrule.neural.layers.matrix_products import scales_of
+from chainrule.neural.layers.state import widened
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,14 +54,15 @@ def attend(
     dropout: float = 0.0,
 ) -> Float[Tensor, "B H T d"]:
     """softmax(Q K^T / sqrt(d)) V (Vaswani et al. 2017, equation 1). Query head h reads key head h // (H / K)."""
+    heads, key_heads, tensor = query.shape[1], key.shape[1], mask.tensor
+    is_plain = mask.weights_out is None and mask.block_length is None and not dropout
+    if query.shape[2] == 1 and is_plain and (found := _attend_once(query, key, value, tensor)) is not None:
+        return found
+    key, value = widened(key, value, query.dtype)
     if mask.weights_out is not None:
         return attend_unfused(scaled_dot, query, key, value, mask, dropout)
     if mask.block_length is not None:
         return attend_in_blocks(query, key, value, mask, dropout)
-    heads, key_heads = query.shape[1], key.shape[1]
-    tensor = mask.tensor
-    if query.shape[2] == 1 and not dropout and (found := _attend_once(query, key, value, tensor)) is not None:
-        return found
     if heads != key_heads and query.shape[2] == 1:  # the queries of a group see the same keys: they become its rows
         rows, _, _, width = query.shape
         grouped = query.view(rows, key_heads, heads // key_heads, width)
@@ -81,10 +84,11 @@ def _attend_once(
     if torch.compiler.is_compiling() or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
         return None
     rows, heads, _, width = query.shape
-    if query.device.type != "cpu" or width % (2 * LANES) or not (query.dtype == key.dtype == torch.float32):
+    if query.device.type != "cpu" or width % (2 * LANES) or query.dtype != torch.float32 or not query.numel():
         return None
+    is_packed = key.dtype == torch.int8
     is_beside = key.data_ptr() + width * key.element_size() == value.data_ptr() and key.stride() == value.stride()
-    if not is_beside or key.stride(3) != 1 or not query.numel():
+    if not is_packed and (not is_beside or key.stride(3) != 1 or key.dtype != torch.float32):
         return None
     columns = key.shape[2]
     begins = np.zeros(rows, np.int64)
@@ -97,10 +101,14 @@ def _attend_once(
             return None
     from chainrule.neural.packed.reading_kernels import attend as attend_by_kernel
 
-    both = key.detach().as_strided((rows, key.shape[1], columns, 2 * width), key.stride()).numpy()
+    both = key.detach()
+    if not is_packed:
+        both = both.as_strided((rows, key.shape[1], columns, 2 * width), key.stride())
+    keys = both.numpy()
+    scales = scales_of(keys, 2 * width) if is_packed else keys
     out = torch.empty(rows, heads * width)
     queries = query.detach().reshape(rows, heads, width).contiguous().numpy()
-    attend_by_kernel(queries, both, begins, np.full(rows, columns), 1 / math.sqrt(width), out.numpy())
+    attend_by_kernel(queries, keys, scales, begins, np.full(rows, columns), 1 / math.sqrt(width), 0.0, out.numpy())
     return out.view(rows, heads, 1, width)
 
 

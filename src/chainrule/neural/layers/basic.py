@@ -119,11 +119,11 @@ def norm(
     if kind == "layer":
         return nn.LayerNorm(width, 1e-5 if epsilon is None else epsilon, elementwise_affine=gain, bias=bias and gain)
     if gain and gains_above_one:
-        return _NormFromOne(width, epsilon)
+        return NormFromOne(width, epsilon)
     return nn.RMSNorm(width, epsilon, elementwise_affine=gain)
 
 
-class _NormFromOne(nn.Module):
+class NormFromOne(nn.Module):
     """RMSNorm with a gain of 1 + w (Gemma)."""
 
     def __init__(self, width: int, epsilon: float | None) -> None:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from jaxtyping import Float, Float32, Int8, Int64
+    from numpy import ndarray
     from torch import nn
 
 ALIGNMENT = _SCALE_BYTES = 4
@@ -57,7 +58,17 @@ def can_pack(weight: Tensor) -> bool:
 def packed_shape(weight: Float[Tensor, "N K"]) -> tuple[int, int] | None:
     """The shape that a matrix has when it is packed; None where it cannot be packed."""
     rows, width = weight.shape
-    return (rows, width + width // SCALED * _SCALE_BYTES) if can_pack(weight) else None
+    return (rows, packed_width(width)) if can_pack(weight) else None
+
+
+def packed_width(width: int) -> int:
+    """The bytes of a row of so many numbers in eight bits, with its scales."""
+    return width + width // SCALED * _SCALE_BYTES
+
+
+def scales_of(packed: Int8[ndarray, "*shape bytes"], width: int) -> Float32[ndarray, "*shape blocks"]:
+    """The scales of rows in eight bits, a view. width: numbers of a row."""
+    return packed[..., width:].view(np.float32)
 
 
 def unpacked_shape(weight: Int8[Tensor, "N bytes"]) -> torch.Size:
@@ -71,7 +82,7 @@ def pack(weight: Float[Tensor, "N K"]) -> Int8[Tensor, "N bytes"]:
     K must be a multiple of SCALED.
     """
     rows, width = weight.shape
-    packed = torch.empty(rows, width + width // SCALED * _SCALE_BYTES, dtype=torch.int8)
+    packed = torch.empty(rows, packed_width(width), dtype=torch.int8, device=weight.device)
     step = max(1, _TOGETHER // max(width, 1))
     for begin in range(0, rows, step):
         blocks = weight[begin : begin + step].detach().float().view(-1, width // SCALED, SCALED)  # (n, K/32, 32)
@@ -271,7 +282,7 @@ def _by_kernel(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     width = vectors.shape[1]
     numbers, scales = as_read[:, :width], _NO_SCALES
     if is_packed(weight):
-        scales = as_read[:, width:].view(np.float32)
+        scales = scales_of(as_read, width)
     threads = torch.get_num_threads()
     if threads == 1 or len(weight) * vectors.numel() <= _SMALL:
         multiply_alone(numbers, scales, vectors.numpy(), out.numpy())

@@ -166,6 +166,25 @@ class Rotary(nn.Module):
         return Rotation(cos.to(like.dtype), sin.to(like.dtype))
 
 
+def scaling_of(config: TransformerConfig) -> Scaling | Yarn | Divisors | Turning | None:
+    """How the angles of rotary positions are scaled; None if they are not."""
+    context = config.rotary_trained_context
+    if config.rotary_turning is not None:
+        return Turning(config.rotary_turning)
+    if config.rotary_scaling == "none":
+        return None
+    if config.rotary_scaling == "linear":
+        return Scaling(config.rotary_factor)
+    if config.rotary_scaling == "longrope":
+        is_long = not config.changes_rotation and context < config.context
+        return Divisors(config.rotary_long_divisors if is_long else config.rotary_divisors)
+    if config.rotary_scaling == "yarn":
+        ramp = config.rotary_low_factor, config.rotary_high_factor
+        width, base = config.rotated_width, config.rotary_base
+        return Yarn.between(config.rotary_factor, *ramp, context, width, base, whole=config.rotary_whole_pairs)
+    return Scaling(config.rotary_factor, context / config.rotary_low_factor, context / config.rotary_high_factor)
+
+
 def rotate(x: Float[Tensor, "B T H d"], rotation: Rotation) -> Float[Tensor, "B T H d"]:
     """Queries or keys, each rotated by its position; where there are fewer angles than pairs, the first elements."""
     half = rotation.cos.shape[-1]

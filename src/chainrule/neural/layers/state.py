@@ -6,7 +6,8 @@ everything it holds, as a cache does.
 A cache holds the keys, values and inputs of the columns read so far, a row for each sequence. All rows end at the same
 column, but each begins at its own, so that a step writes one column of every row. Columns are only ever appended:
 states share one store until two of them append (the second one copies first), and a state ignores what the store holds
-past its last column.
+past its last column. Keys and values may be kept in eight bits, each 32 numbers with a scale: in little more than a
+quarter of the memory.
 Legend: B rows, K heads of keys, T new columns, S columns, d width of a head.
 """
 
@@ -18,10 +19,12 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, cast
 import torch
 from torch import Tensor
 
+from chainrule.neural.layers.matrix_products import pack, packed_width, unpack
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtyping import Bool, Float, Int64
+    from jaxtyping import Bool, Float, Int8, Int64, Shaped
 
 _LEAST = 64  # columns that a new store has room for, at least
 _FEW = 8  # spare columns after rows were selected
@@ -36,7 +39,7 @@ class _Store:
     """
 
     capacity: int
-    layers: list[Tensor | None]  # keys and values of each layer, (B, K, capacity, 2d)
+    layers: list[Tensor | None]  # keys and values of each layer, (B, K, capacity, 2d), or as `in_eight_bits` has them
     inputs: Tensor | None = None  # (B, capacity, D)
     written: int = 0  # columns, written by any state
 
@@ -48,7 +51,8 @@ class Cache:
     first: (B,), the column where each row begins; below 0 if its first columns were dropped. least: the lowest of
     `first`. even: whether all rows begin at the same column. begin: the first column that the last column attends to.
     memories: what each layer carries from token to token, beside columns, each tensor with a row for each sequence; the
-    list belongs to this state alone, and its tensors are never changed.
+    list belongs to this state alone, and its tensors are never changed. bits: of keys and values, 8; None for those of
+    hidden states.
     """
 
     rows: int
@@ -60,10 +64,12 @@ class Cache:
     columns: int = 0
     store: _Store = field(default_factory=lambda: _Store(0, []))
     memories: list[tuple[Tensor, ...] | None] = field(default_factory=list)
+    bits: int | None = None
 
     @classmethod
-    def empty(cls, rows: int, layers: int, device: torch.device | None = None) -> Self:
-        return cls(rows, layers, torch.zeros(rows, dtype=torch.int64, device=device), memories=[None] * layers)
+    def empty(cls, rows: int, layers: int, device: torch.device | None = None, bits: int | None = None) -> Self:
+        first = torch.zeros(rows, dtype=torch.int64, device=device)
+        return cls(rows, layers, first, memories=[None] * layers, bits=bits)
 
     @property
     def longest(self) -> int:
@@ -126,25 +132,34 @@ class Cache:
     def append(
         self, layer: int, key: Float[Tensor, "B K T d"], value: Float[Tensor, "B K T d"]
     ) -> tuple[Float[Tensor, "B K S d"], Float[Tensor, "B K S d"]]:
-        """Writes the last columns of a layer; gives all columns that queries may attend to."""
+        """Writes the last columns of a layer; gives all columns that queries may attend to. In eight bits, both are the
+        same rows, for `widened`.
+        """
         length, width = key.shape[2:]
         buffer = self.buffer(layer, key.shape[1], width, like=key)
         new = buffer[:, :, self.columns - length : self.columns]
+        visible = buffer[:, :, self.begin : self.columns]
+        if self.bits is not None:
+            new[:] = in_eight_bits(key, value)
+            return visible, visible
         new[..., :width] = key
         new[..., width:] = value
-        visible = buffer[:, :, self.begin : self.columns]
         return visible[..., :width], visible[..., width:]
 
     def buffer(
         self, layer: int, heads: int, width: int, like: Tensor | None = None
-    ) -> Float[Tensor, "B K capacity 2d"]:
+    ) -> Shaped[Tensor, "B K capacity numbers"]:
         """The keys and values of a layer, where columns up to the state's last may be written. like: a tensor of their
-        type; None for float32 of the processor.
+        type and device; None for float32 of the processor.
         """
         buffer = self.store.layers[layer]
         if buffer is None:
-            shape = self.rows, heads, self.store.capacity, 2 * width
-            buffer = torch.empty(shape) if like is None else like.new_empty(shape)
+            shape = self.rows, heads, self.store.capacity, 2 * width if self.bits is None else packed_width(2 * width)
+            buffer = torch.empty(
+                shape,
+                dtype=torch.int8 if self.bits is not None else None if like is None else like.dtype,
+                device=None if like is None else like.device,
+            )
             self.store.layers[layer] = buffer
         return buffer
 
@@ -224,7 +239,7 @@ class Cache:
             _joined_memories(parts, [cache.rows for cache in caches])
             for parts in zip(*(cache.memories for cache in caches), strict=True)
         ]
-        return cls(row_count, layers, first, *_lowest(first, 0), begin, columns, store, memories)
+        return cls(row_count, layers, first, *_lowest(first, 0), begin, columns, store, memories, caches[0].bits)
 
     def detach(self) -> Cache:
         """As `Memory.detach`: caches are only used where no gradients are taken."""
@@ -256,12 +271,30 @@ class Cache:
             least, even = _lowest(first, least)
         store = _Store(capacity, layers, copied(self.store.inputs), used)
         memories = self.memories if rows is None else [select(memory, rows) for memory in self.memories]
-        return Cache(row_count, self.layers, first, least, even, self.begin - needed, used, store, memories)
+        begin = self.begin - needed
+        return Cache(row_count, self.layers, first, least, even, begin, used, store, memories, self.bits)
 
     @property
     def _needed(self) -> int:
         """The first column that some row needs."""
         return self.begin if self.store.inputs is None else max(self.least, 0)
+
+
+def in_eight_bits(key: Float[Tensor, "*shape d"], value: Float[Tensor, "*shape d"]) -> Int8[Tensor, "*shape bytes"]:
+    """Keys beside their values as `matrix_products.pack` rounds rows. d must be a multiple of 32."""
+    both = torch.cat((key, value), -1)
+    return pack(both.reshape(-1, both.shape[-1])).view(*both.shape[:-1], -1)
+
+
+def widened(
+    key: Tensor, value: Tensor, dtype: torch.dtype
+) -> tuple[Float[Tensor, "*shape d"], Float[Tensor, "*shape d"]]:
+    """Keys and values as numbers: as given, or where both are what `in_eight_bits` gives, unpacked."""
+    if key.dtype != torch.int8:
+        return key, value
+    both = unpack(key).to(dtype)
+    width = both.shape[-1] // 2
+    return both[..., :width], both[..., width:]
 
 
 def _joined_memories(parts: Sequence[tuple[Tensor, ...] | None], rows: Sequence[int]) -> tuple[Tensor, ...] | None:

@@ -1,8 +1,9 @@
 """A Transformer in packed weights, read by kernels from the first block to the last, where its blocks are plain.
 
-Plain blocks are LLaMA's: RMSNorm with gains before each sub-layer, rotary positions, silu gates, no biases. All others
-go through torch, with the same products. What stands between two products is one call of a kernel, since a step of one
-token otherwise spends two thirds of its time in calls.
+Plain blocks have RMSNorm with gains before each sub-layer, perhaps another one after it, rotary positions, and gates by
+silu or GELU: LLaMA, Mistral, Qwen 2 and 3, Gemma 1 to 3, SmolLM3, Phi-3. All others go through torch, with the same
+products. What stands between two products is one call of a kernel or two, since a step of one token otherwise spends
+two thirds of its time in calls.
 """
 
 from __future__ import annotations
@@ -16,17 +17,23 @@ import torch.nn.functional as F  # noqa: N812
 
 from chainrule.base.jit import use_parallel_threads
 from chainrule.base.lanes import LANES
-from chainrule.neural.layers.basic import FeedForward
-from chainrule.neural.layers.matrix_products import is_in_blocks
+from chainrule.neural.layers.basic import FeedForward, NormFromOne, gelu
+from chainrule.neural.layers.matrix_products import is_in_blocks, packed_width, scales_of
 from chainrule.neural.packed.block_kernels import quantise
 from chainrule.neural.packed.layouts import Multiplication, Vectors, kernel_lock, matrix_of, steps
 from chainrule.neural.packed.reading_kernels import (
     add_and_norm,
+    add_to_rows,
     attend,
     attend_on_threads,
     gate_and_quantise,
     norm_and_quantise,
-    rotate_and_store,
+    norm_heads,
+    norm_rows,
+    rotate_heads,
+    store,
+    store_in_eight_bits,
+    widen_keys,
 )
 
 if TYPE_CHECKING:
@@ -36,102 +43,168 @@ if TYPE_CHECKING:
     from numpy import ndarray
     from torch import Tensor
 
-    from chainrule.neural.encoders.blocks import Block
+    from chainrule.neural.encoders.blocks import Attention, Block
     from chainrule.neural.layers.masks import AttentionMask
     from chainrule.neural.layers.positions import Rotation
     from chainrule.neural.layers.state import Cache
 
 _MANY = 1 << 16  # scores, from which on attention runs on several threads
+_WIDENED_FROM = 8  # queries of a row, from which on keys in eight bits are widened for all of them together
+
+
+class _Product(NamedTuple):
+    """A product of a block, and what is added to it."""
+
+    multiply: Multiplication
+    bias: Float32[ndarray, "1 N"] | None
+
+    def __call__(self, vectors: Vectors, threads: int, out: Float32[ndarray, "B padded"]) -> None:
+        self.multiply(vectors, threads, out)
+        if self.bias is not None:
+            add_to_rows(out, self.bias)
 
 
 class _Weights(NamedTuple):
-    """Those of a block. before, between: gains, (1, D)."""
+    """Those of a block. before, after: gains of the norms before and after each sub-layer, (1, D). of_heads: gains of
+    queries and keys.
+    """
 
-    before: Float32[ndarray, "1 D"]
-    query_key_value: Multiplication
-    out: Multiplication
-    between: Float32[ndarray, "1 D"]
-    up: Multiplication
-    down: Multiplication
+    before: list[Float32[ndarray, "1 D"]]
+    after: list[Float32[ndarray, "1 D"]]
+    query_key_value: _Product
+    of_heads: Float32[ndarray, "H+K d"] | None
+    out: _Product
+    up: _Product
+    down: _Product
 
 
 class PackedReader:
     """The blocks of an encoder, read by kernels."""
 
-    def __init__(self, blocks: Sequence[Block], norm: torch.nn.RMSNorm) -> None:
+    def __init__(self, blocks: Sequence[Block], norm: torch.nn.Module) -> None:
         """norm: the one after the last block."""
-        self._places = _places(blocks, norm)
-        self._tensors = [parameters["weight"] for parameters in self._places]
+        modules = _modules(blocks, norm)
+        self._places, self._beside = [part._parameters for part in modules], [part._modules for part in modules]
+        self._tensors = [[*parameters.values()] for parameters in self._places]
         self.layers = [
             _Weights(
-                _gain(_gains(block)[0]),
-                _multiplication(block.attention.query_key_value.weight),
-                _multiplication(block.attention.out.weight),
-                _gain(_gains(block)[1]),
-                _multiplication(_fed(block).up.weight),
-                _multiplication(_fed(block).down.weight),
+                [_gain(part) for part in block.norms],
+                [_gain(part) for part in block.norms_after],
+                _product(block.attention.query_key_value),
+                _head_gains(block.attention) if block.attention.normed else None,
+                _product(block.attention.out),
+                _product(_fed(block).up),
+                _product(_fed(block).down),
             )
             for block in blocks
         ]
-        self.last = _gain(norm.weight)
-        self.epsilon = torch.finfo(torch.float32).eps if norm.eps is None else norm.eps
+        self.last = _gain(norm)
+        self.epsilon = _epsilon(norm)
         attention = blocks[0].attention
         self.heads, self.key_heads, self.width = attention.heads, attention.key_heads, attention.head_width
         self.scale = (1.0 if attention.factor is None else attention.factor) / math.sqrt(self.width)
+        self.cap = 0.0 if attention.cap is None else attention.cap
+        self.head_epsilon = torch.finfo(torch.float32).eps if attention.epsilon is None else attention.epsilon
+        self.is_gelu = _fed(blocks[0]).activation is gelu
 
     def __call__(
-        self, x: Float[Tensor, "B T D"], rotation: Rotation, mask: AttentionMask, cache: Cache | None
+        self,
+        x: Float[Tensor, "B T D"],
+        rotations: Sequence[Rotation | None],
+        masks: Sequence[AttentionMask],
+        kinds: Sequence[int],
+        cache: Cache | None,
+        cache_bits: int | None,
     ) -> Float[Tensor, "B T D"] | None:
-        """The hidden states after the last norm; None where a mask is not one of ranges."""
+        """The hidden states after the last norm; None where a mask is not one of ranges.
+
+        rotations: of each layer. masks, kinds: one for each kind of layers, and which of them each layer has.
+        cache_bits: of keys and values, 8; None for float32.
+        """
         rows, length, width = x.shape
         begin = 0 if cache is None else cache.begin
         columns = length if cache is None else cache.columns
-        ranges = _ranges(mask, rows, length, columns - begin)
-        if ranges is None:
+        ranges = [_ranges(mask, rows, length, columns - begin) for mask in masks]
+        angles = _angles(rotations, rows, length)
+        if None in ranges or angles is None:
             return None
-        begins, ends = ranges
-        if begin:
-            begins, ends = begins + begin, ends + begin
         count = rows * length
         summed = x.reshape(count, width).clone().numpy()  # the residual stream
-        cos, sin = (_by_position(part, rows, length) for part in rotation)
         threads = steps.begin(count)
         first = self.layers[0]
-        normed, added = np.empty_like(summed), np.zeros((count, first.out.padded_rows), np.float32)
+        normed, added = np.empty_like(summed), np.zeros((count, first.out.multiply.padded_rows), np.float32)
         attended = np.empty((count, self.heads * self.width), np.float32)
-        gated = np.empty((count, first.down.columns), np.float32)
-        of_heads = np.empty((count, first.query_key_value.padded_rows), np.float32)
+        gated = np.empty((count, first.down.multiply.columns), np.float32)
+        of_heads = np.empty((count, first.query_key_value.multiply.padded_rows), np.float32)
         heads = of_heads.reshape(count, -1, self.width)
-        hidden = np.empty((count, first.up.padded_rows), np.float32)
+        hidden = np.empty((count, first.up.multiply.padded_rows), np.float32)
         narrow, middle, wide = (Vectors.empty(*part.shape) for part in (normed, attended, gated))
-        store = None
+        keys = _KeyValues(self, rows, length, cache, cache_bits)
         for layer, weights in enumerate(self.layers):
-            norm_and_quantise(summed, added, weights.before, self.epsilon, normed, *narrow[1:])
+            norm_and_quantise(summed, added, weights.before[0], self.epsilon, normed, *narrow[1:])
             weights.query_key_value(narrow, threads, of_heads)
-            if cache is not None:
-                store = cache.buffer(layer, self.key_heads, self.width).numpy()
-            elif store is None:
-                store = np.empty((rows, self.key_heads, length, 2 * self.width), np.float32)
-            rotate_and_store(heads, cos, sin, store, columns - length)
+            if weights.of_heads is not None:
+                norm_heads(heads, weights.of_heads, self.head_epsilon)
+            if (angle := angles[layer]) is not None:
+                rotate_heads(heads, self.heads + self.key_heads, *angle)
+            visible, scales, shift = keys.store(layer, heads)
+            begins, ends = (part + shift for part in ranges[kinds[layer]] or ())
             if threads > 1 and count * self.heads * (columns - begin) > _MANY:
                 with kernel_lock:
                     use_parallel_threads(threads)
-                    attend_on_threads(heads, store, begins, ends, self.scale, attended)
+                    attend_on_threads(heads, visible, scales, begins, ends, self.scale, self.cap, attended)
             else:
-                attend(heads, store, begins, ends, self.scale, attended)
+                attend(heads, visible, scales, begins, ends, self.scale, self.cap, attended)
             quantise(attended, *middle[1:])
             weights.out(middle, threads, added)
-            norm_and_quantise(summed, added, weights.between, self.epsilon, normed, *narrow[1:])
+            if weights.after:
+                norm_rows(added, weights.after[0], self.epsilon)
+            norm_and_quantise(summed, added, weights.before[1], self.epsilon, normed, *narrow[1:])
             weights.up(narrow, threads, hidden)
-            gate_and_quantise(hidden, gated, *wide[1:])
+            gate_and_quantise(hidden, self.is_gelu, gated, *wide[1:])
             weights.down(wide, threads, added)
+            if weights.after:
+                norm_rows(added, weights.after[1], self.epsilon)
         add_and_norm(summed, added, self.last, self.epsilon, normed)
         steps.end()
         return torch.from_numpy(normed).view(rows, length, width)
 
     def holds(self) -> bool:
-        """Whether the blocks still have the weights with which this was made."""
-        return all(map(_is_own, self._places, self._tensors))
+        """Whether the blocks still have the weights with which this was made, and no adapters."""
+        return all(map(_is_own, self._places, self._tensors)) and not any("adapter" in part for part in self._beside)
+
+
+class _KeyValues:
+    """Where a reading writes its keys and values, and reads all that are visible."""
+
+    def __init__(self, reader: PackedReader, rows: int, length: int, cache: Cache | None, bits: int | None) -> None:
+        self._begin, self._columns = (0, length) if cache is None else (cache.begin, cache.columns)
+        self._shape, self._length = (rows, reader.key_heads, self._columns - self._begin), length
+        self._width, self._cache, self._bits = 2 * reader.width, cache, bits
+        self._own: ndarray | None = None  # where there is no cache
+        self._wide: Float32[ndarray, "B K S 2d"] | None = None
+
+    def store(self, layer: int, heads: Float32[ndarray, "N H+2K d"]) -> tuple[ndarray, ndarray, int]:
+        """Writes those of a layer; gives what attention reads, its scales, and how far columns are shifted there."""
+        if self._cache is not None:
+            keys = self._cache.buffer(layer, self._shape[1], self._width // 2).numpy()
+        else:
+            if self._own is None:
+                kind = (self._width, np.float32) if self._bits is None else (packed_width(self._width), np.int8)
+                self._own = np.empty((*self._shape, kind[0]), kind[1])
+            keys = self._own
+        column = self._columns - self._length
+        if self._bits is None:
+            store(heads, keys, column)
+            return keys, keys, self._begin
+        scales = scales_of(keys, self._width)
+        store_in_eight_bits(heads, keys, scales, column)
+        if self._length < _WIDENED_FROM:
+            return keys, scales, self._begin
+        if self._wide is None:
+            self._wide = np.empty((*self._shape, self._width), np.float32)
+        widen_keys(keys, scales, self._begin, self._wide)
+        return self._wide, self._wide, 0
 
 
 def packed_reader(
@@ -140,61 +213,96 @@ def packed_reader(
     """A reader of the blocks; None where they are not plain, or not all packed. known: one that may still hold."""
     if known is not None and known.holds():
         return known
-    if not isinstance(norm, torch.nn.RMSNorm) or norm.weight is None or not all(map(_is_plain, blocks)):
+    if norm is None or not _is_gained(norm) or not all(map(_is_plain, blocks)):
         return None
-    shapes = {(block.attention.heads, block.attention.key_heads, block.attention.head_width) for block in blocks}
-    return PackedReader(blocks, norm) if len(shapes) == 1 else None
+    return PackedReader(blocks, norm) if len(set(map(_shape, blocks))) == 1 else None
 
 
-def _is_own(parameters: dict[str, torch.nn.Parameter | None], weight: Tensor | None) -> bool:
-    return parameters["weight"] is weight
+def _shape(block: Block) -> tuple[object, ...]:
+    """What all blocks of a reader have in common."""
+    attention, layer = block.attention, _fed(block)
+    sizes = (attention.heads, attention.key_heads, attention.head_width, layer.up.out_features, layer.activation)
+    return (*sizes, attention.factor, attention.cap, *map(_epsilon, (*block.norms, *block.norms_after)))
 
 
-def _places(blocks: Sequence[Block], norm: torch.nn.RMSNorm) -> list[dict[str, torch.nn.Parameter | None]]:
-    """Where the weights stand of which a reader has views."""
+def _is_own(parameters: dict[str, torch.nn.Parameter | None], weights: Sequence[Tensor | None]) -> bool:
+    return all(own is weight for own, weight in zip(parameters.values(), weights, strict=True))
+
+
+def _modules(blocks: Sequence[Block], norm: torch.nn.Module) -> list[torch.nn.Module]:
+    """Those with the weights of which a reader has views or copies."""
     modules: list[torch.nn.Module] = [norm]
     for block in blocks:
         attention, layer = block.attention, _fed(block)
-        modules += [attention.query_key_value, attention.out, layer.up, layer.down, *block.norms]
-    return [module._parameters for module in modules]
+        modules += [attention.query_key_value, attention.out, attention.gains, layer.up, layer.down]
+        modules += [*block.norms, *block.norms_after]
+    return modules
 
 
 def _fed(block: Block) -> FeedForward:
     return cast("FeedForward", block.feed_forward)
 
 
-def _gains(block: Block) -> list[Tensor]:
-    return [cast("Tensor", norm.weight) for norm in block.norms]
-
-
-def _multiplication(weight: Tensor) -> Multiplication:
-    return Multiplication(matrix_of(weight.detach().numpy()))
+def _product(linear: torch.nn.Linear) -> _Product:
+    multiply = Multiplication(matrix_of(linear.weight.detach().numpy()))
+    return _Product(multiply, None if linear.bias is None else linear.bias.detach().float().numpy()[None])
 
 
 def _is_plain(block: Block) -> bool:
-    """Whether a block is one of LLaMA's, with packed matrices."""
-    if block.recurrent or block.post or block.parallel or block.norms_after or len(block.norms) != 2:
+    """Whether a block is one that kernels can read, with packed matrices."""
+    if block.recurrent or block.post or block.parallel or len(block.norms) != 2:
         return False
     if block.layer_input is not None or block.block_scale is not None or block.scale != 1:
         return False
     attention, layer = block.attention, block.feed_forward
-    if not isinstance(layer, FeedForward) or not layer.gated or layer.clamped or layer.activation is not F.silu:
+    if not isinstance(layer, FeedForward) or block.experts_beside is not None or not layer.gated or layer.clamped:
         return False
-    extras = (attention.taken_from, attention.cap, attention.sinks, attention.score)
-    if any(extra is not None for extra in extras) or attention.lends:
+    extras = (attention.taken_from, attention.sinks, attention.score)
+    if layer.activation not in (F.silu, gelu) or any(extra is not None for extra in extras) or attention.lends:
         return False
-    if attention.gated or attention.value_norm or attention.keys_as_values or attention.normed:
+    if attention.gated or attention.value_norm or attention.keys_as_values or (attention.normed and attention.joint):
         return False
     linears = (attention.query_key_value, attention.out, layer.up, layer.down)
-    if any(linear.bias is not None or not is_in_blocks(linear.weight) for linear in linears):
+    if any("adapter" in linear._modules or not is_in_blocks(linear.weight) for linear in linears):
         return False
-    norms = [norm for norm in block.norms if type(norm) is torch.nn.RMSNorm and norm.weight is not None]
     sizes = (attention.head_width, *(size for linear in linears for size in (linear.in_features, linear.out_features)))
-    return len(norms) == 2 and all(size % (2 * LANES) == 0 for size in sizes)  # so no group of rows is filled up
+    is_even = all(size % (2 * LANES) == 0 for size in sizes)  # so no group of rows is filled up
+    return is_even and all(map(_is_gained, (*block.norms, *block.norms_after)))
 
 
-def _gain(weight: Tensor) -> Float32[ndarray, "1 D"]:
-    return weight.detach().float().numpy()[None]
+def _is_gained(norm: torch.nn.Module) -> bool:
+    """Whether it is an RMSNorm with gains."""
+    return isinstance(norm, torch.nn.RMSNorm | NormFromOne) and norm.weight is not None
+
+
+def _gain(norm: torch.nn.Module) -> Float32[ndarray, "1 D"]:
+    weight = cast("Tensor", norm.weight).detach().float()
+    return (1 + weight if isinstance(norm, NormFromOne) else weight).numpy()[None]
+
+
+def _head_gains(attention: Attention) -> Float32[ndarray, "H+K d"]:
+    """The gain of each query and key."""
+    gains = [1 + gain if attention.above_one else gain for gain in attention.gains] or [torch.ones(1)] * 2
+    both = zip(gains, (attention.heads, attention.key_heads), strict=True)
+    return torch.cat([gain.detach().float().expand(count, attention.head_width) for gain, count in both]).numpy()
+
+
+def _epsilon(norm: torch.nn.Module) -> float:
+    epsilon = norm.epsilon if isinstance(norm, NormFromOne) else cast("torch.nn.RMSNorm", norm).eps
+    return torch.finfo(torch.float32).eps if epsilon is None else epsilon
+
+
+def _angles(
+    rotations: Sequence[Rotation | None], rows: int, length: int
+) -> list[tuple[Float32[ndarray, "N half"], ...] | None] | None:
+    """The cosines and sines of each layer, by position; None where their number fills no lanes."""
+    known: dict[int, tuple[ndarray, ...] | None] = {id(None): None}
+    for rotation in rotations:
+        if rotation is not None and rotation.cos.shape[-1] % LANES:
+            return None
+        if rotation is not None and id(rotation) not in known:
+            known[id(rotation)] = tuple(_by_position(part, rows, length) for part in rotation)
+    return [known[id(rotation)] for rotation in rotations]
 
 
 def _by_position(part: Float[Tensor, "#B T 1 half"], rows: int, length: int) -> Float32[ndarray, "N half"]:
@@ -208,18 +316,31 @@ def _ranges(
 
     keys: how many are visible; the last of them are the queries' own.
     """
-    if mask.weights_out is not None or mask.edit is not None or mask.block_length is not None:
+    if mask.weights_out is not None or mask.edit is not None:
         return None
     ends = np.tile(np.arange(keys - length, keys) + 1, rows)
     if mask.texts is not None:
-        if not all(own.causal for _, own in mask.texts):
+        own = [_ranges(part, 1, size, size) for size, part in mask.texts]
+        starts = np.cumsum([0, *(size for size, _ in mask.texts)])
+        if None in own:
             return None
-        lengths = np.array([length for length, _ in mask.texts])
-        return np.repeat(np.cumsum(lengths) - lengths, lengths), ends
+        return np.concatenate([part[0] + start for part, start in zip(own, starts, strict=False) if part]), ends
     if mask.steps is not None:
-        if any(step.mask.tensor is not None for step in mask.steps):
+        begins = []
+        for step in mask.steps:
+            own_range = _ranges(step.mask, 1, 1, step.end - step.begin)
+            if own_range is None:
+                return None
+            begins.append(step.begin + int(own_range[0][0]))
+        return np.array(begins), np.array([step.end for step in mask.steps])
+    if mask.block_length is not None:  # of a window: of each query its block's place, then what it sees there
+        block = mask.block_length
+        assert mask.tensor is not None
+        if mask.tensor.dtype != torch.bool or mask.tensor.shape[:2] != (1, 1):
             return None
-        return np.array([step.begin for step in mask.steps]), np.array([step.end for step in mask.steps])
+        first = mask.tensor[0, 0].numpy().argmax(1)
+        query = np.arange(length)
+        return np.tile(np.maximum(query // block * block - block + first[query % block], 0), rows), ends
     if mask.tensor is None:
         if not mask.causal and length > 1:
             return None

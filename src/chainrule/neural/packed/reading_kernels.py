@@ -16,25 +16,42 @@ import numpy as np
 from chainrule.base.jit import allocating_kernel, kernel, parallel_kernel, prange
 from chainrule.base.lanes import (
     LANES,
+    SCALED,
     ask_for,
+    bounded,
     exponential,
     float_at,
     lanes_at,
+    largest_bits,
     minus,
+    of_bits,
     over,
     plus,
+    put_bytes,
     put_lanes,
+    rounded,
     spread,
+    spread_integer,
     times,
     times_plus,
     total,
     totals,
+    weights_at,
 )
 from chainrule.neural.packed.block_kernels import quantise
 
 if TYPE_CHECKING:
     from jaxtyping import Float32, Int8, Int32, Int64
     from numpy import ndarray
+
+    # Of each column a key and its value, 2d numbers; in eight bits the scales of each 32 follow, and are also given.
+    KeyValues = Float32[ndarray, "B K columns 2d"] | Int8[ndarray, "B K columns bytes"]
+    Scales = Float32[ndarray, "B K columns blocks"]  # of keys and values in eight bits; else not read
+
+_GELU = 1.5957691216057308  # 2 root(2 / pi)
+_LARGEST = 127
+_INFINITE = 0x7F800000  # the bits of infinity
+_LINE = 64  # bytes that a processor loads into its cache at once
 
 
 @kernel
@@ -76,59 +93,158 @@ def norm_and_quantise(
 
 
 @kernel
+def norm_rows(x: Float32[ndarray, "N D"], gain: Float32[ndarray, "1 D"], epsilon: float) -> None:
+    """The RMSNorm of each row, in place. D must be a multiple of LANES."""
+    for i in range(x.shape[0]):
+        _norm_row(x, i, gain, 0, epsilon)
+
+
+@kernel
+def _norm_row(x: Float32[ndarray, "N D"], i: int, gains: Float32[ndarray, "rows D"], own: int, epsilon: float) -> None:
+    """own: the row of gains."""
+    width, squares = x.shape[1], spread(np.float32(0))
+    for k in range(0, width, LANES):
+        part = lanes_at(x, i, k)
+        squares = times_plus(part, part, squares)
+    mean = total(squares) / np.float32(width)
+    factor = spread(np.float32(1) / np.sqrt(np.float32(mean + np.float32(epsilon))))
+    for k in range(0, width, LANES):
+        put_lanes(x, i, k, times(times(lanes_at(x, i, k), factor), lanes_at(gains, own, k)))
+
+
+@kernel
+def norm_heads(heads: Float32[ndarray, "N H+2K d"], gains: Float32[ndarray, "H+K d"], epsilon: float) -> None:
+    """The RMSNorm of each query and key, in place. gains: of each of these heads."""
+    for i in range(heads.shape[0]):
+        own = heads[i]
+        for head in range(gains.shape[0]):
+            _norm_row(own, head, gains, head, epsilon)
+
+
+@kernel
+def add_to_rows(x: Float32[ndarray, "N D"], bias: Float32[ndarray, "1 D"]) -> None:
+    """x += bias, in place. D must be a multiple of LANES."""
+    for i in range(x.shape[0]):
+        for k in range(0, x.shape[1], LANES):
+            put_lanes(x, i, k, plus(lanes_at(x, i, k), lanes_at(bias, 0, k)))
+
+
+@kernel
 def gate_and_quantise(
     hidden: Float32[ndarray, "N 2F"],
+    is_gelu: bool,
     out: Float32[ndarray, "N F"],
     numbers: Int8[ndarray, "N F"],
     scales: Float32[ndarray, "N blocks"],
     sums: Int32[ndarray, "N halves"],
 ) -> None:
-    """silu(a) b in eight bits, a and b being the halves of what is hidden; silu(a) = a / (1 + exp(-a))."""
+    """g(a) b in eight bits, a and b being the halves of what is hidden. g(a) = a / (1 + exp(-f(a))), where f(a) is a
+    (silu) or 2 root(2 / pi) (a + 0.044715 a^3) (GELU with tanh, Hendrycks and Gimpel 2016).
+    """
     width, zero, one = out.shape[1], spread(np.float32(0)), spread(np.float32(1))
+    by_one, by_cube = spread(np.float32(_GELU)), spread(np.float32(_GELU * 0.044715))
     for i in range(hidden.shape[0]):
         for k in range(0, width, LANES):
             a = lanes_at(hidden, i, k)
-            silu = over(a, plus(exponential(minus(zero, a)), one))
-            put_lanes(out, i, k, times(silu, lanes_at(hidden, i, width + k)))
+            inner = a
+            if is_gelu:
+                inner = times(a, times_plus(times(a, a), by_cube, by_one))
+            gated = over(a, plus(exponential(minus(zero, inner)), one))
+            put_lanes(out, i, k, times(gated, lanes_at(hidden, i, width + k)))
     quantise(out, numbers, scales, sums)
 
 
 @kernel
-def rotate_and_store(
-    heads: Float32[ndarray, "N H+2K d"],
-    cos: Float32[ndarray, "N d/2"],
-    sin: Float32[ndarray, "N d/2"],
-    keys: Float32[ndarray, "B K columns 2d"],
-    column: int,
+def rotate_heads(
+    heads: Float32[ndarray, "N H+2K d"], count: int, cos: Float32[ndarray, "N half"], sin: Float32[ndarray, "N half"]
 ) -> None:
-    """Rotates queries and keys in place, halves of a head against each other, and writes keys and values from a column
-    on. heads: of queries, keys and values.
+    """Rotates the first heads, of queries and keys, in place: halves of a head against each other, or of its first
+    numbers where there are fewer angles. half must be a multiple of LANES.
     """
-    key_heads, width = keys.shape[1], heads.shape[2]
-    half, length = width // 2, heads.shape[0] // keys.shape[0]
-    queries = heads.shape[1] - 2 * key_heads
+    half = cos.shape[1]
     for i in range(heads.shape[0]):
         own = heads[i]
-        for head in range(queries + key_heads):
+        for head in range(count):
             for k in range(0, half, LANES):
                 a, b = lanes_at(own, head, k), lanes_at(own, head, half + k)
                 c, s = lanes_at(cos, i, k), lanes_at(sin, i, k)
                 put_lanes(own, head, k, minus(times(a, c), times(b, s)))
                 put_lanes(own, head, half + k, plus(times(b, c), times(a, s)))
+
+
+@kernel
+def store(heads: Float32[ndarray, "N H+2K d"], keys: Float32[ndarray, "B K columns 2d"], column: int) -> None:
+    """Writes keys and values from a column on. heads: of queries, keys and values."""
+    key_heads, width = keys.shape[1], heads.shape[2]
+    length, queries = heads.shape[0] // keys.shape[0], heads.shape[1] - 2 * key_heads
+    for i in range(heads.shape[0]):
+        own = heads[i]
         for head in range(key_heads):
-            store = keys[i // length, head]
+            rows = keys[i // length, head]
             for k in range(0, width, LANES):
-                put_lanes(store, column + i % length, k, lanes_at(own, queries + head, k))
-                put_lanes(store, column + i % length, width + k, lanes_at(own, queries + key_heads + head, k))
+                put_lanes(rows, column + i % length, k, lanes_at(own, queries + head, k))
+                put_lanes(rows, column + i % length, width + k, lanes_at(own, queries + key_heads + head, k))
+
+
+@kernel
+def store_in_eight_bits(
+    heads: Float32[ndarray, "N H+2K d"],
+    keys: Int8[ndarray, "B K columns bytes"],
+    scales: Float32[ndarray, "B K columns blocks"],
+    column: int,
+) -> None:
+    """As `store`, with the integers and scales of `matrix_products.pack`: a key, its value, and the scales of both."""
+    key_heads, width = keys.shape[1], heads.shape[2]
+    length, queries = heads.shape[0] // keys.shape[0], heads.shape[1] - 2 * key_heads
+    blocks, most, bound = width // SCALED, np.float32(_LARGEST), spread(np.float32(_LARGEST))
+    for i in range(heads.shape[0]):
+        own, at = heads[i], column + i % length
+        for head in range(key_heads):
+            rows, factors = keys[i // length, head], scales[i // length, head]
+            for block in range(2 * blocks):
+                given = queries + head + block // blocks * key_heads
+                first = lanes_at(own, given, block % blocks * SCALED)
+                second = lanes_at(own, given, block % blocks * SCALED + LANES)
+                size = max(largest_bits(first), largest_bits(second))
+                scale = of_bits(np.int32(size)) / most
+                if size >= _INFINITE:
+                    scale = np.float32(np.nan)
+                factors[at, block] = scale
+                if scale > 0:
+                    divisor = spread(scale)
+                    put_bytes(rows, at, block * SCALED, rounded(bounded(over(first, divisor), bound)))
+                    put_bytes(rows, at, block * SCALED + LANES, rounded(bounded(over(second, divisor), bound)))
+                else:
+                    nothing = spread_integer(np.int32(0))
+                    put_bytes(rows, at, block * SCALED, nothing)
+                    put_bytes(rows, at, block * SCALED + LANES, nothing)
+
+
+@kernel
+def widen_keys(
+    keys: Int8[ndarray, "B K columns bytes"],
+    scales: Float32[ndarray, "B K columns blocks"],
+    begin: int,
+    out: Float32[ndarray, "B K S 2d"],
+) -> None:
+    """Keys and values in float32, from a column on."""
+    for row in range(out.shape[0]):
+        for head in range(out.shape[1]):
+            own, factors, wide = keys[row, head], scales[row, head], out[row, head]
+            for s in range(out.shape[2]):
+                for k in range(0, out.shape[3], LANES):
+                    put_lanes(wide, s, k, weights_at(own, factors, begin + s, k))
 
 
 @allocating_kernel
 def _attend_one(
     heads: Float32[ndarray, "N H+2K d"],
-    keys: Float32[ndarray, "B K columns 2d"],
+    keys: KeyValues,
+    scales: Scales,
     begins: Int64[ndarray, " N"],
     ends: Int64[ndarray, " N"],
     scale: float,
+    cap: float,
     i: int,
     head: int,
     out: Float32[ndarray, "N H*d"],
@@ -136,7 +252,7 @@ def _attend_one(
     key_heads, width = keys.shape[1], heads.shape[2]
     queries = out.shape[1] // width
     row = i // (heads.shape[0] // keys.shape[0])
-    own = keys[row, head // (queries // key_heads)]
+    own, factors = keys[row, head // (queries // key_heads)], scales[row, head // (queries // key_heads)]
     following = keys[
         min(row + (head + 1) // queries, keys.shape[0] - 1), (head + 1) % queries // (queries // key_heads)
     ]
@@ -151,25 +267,39 @@ def _attend_one(
         if is_single:  # its keys come from memory, and a processor asks for more by itself within a page only
             ahead, first = (own, at + LANES) if s + 2 * LANES <= count else (following, begin)
             for j in range(LANES):
-                for k in range(0, 2 * width, LANES):
+                for k in range(0, keys.shape[3], _LINE // keys.itemsize):
                     ask_for(ahead, first + j, k)
         for k in range(0, width, LANES):
             q = lanes_at(query, head, k)
-            a0, a1 = times_plus(q, lanes_at(own, at, k), a0), times_plus(q, lanes_at(own, at + 1, k), a1)
-            a2, a3 = times_plus(q, lanes_at(own, at + 2, k), a2), times_plus(q, lanes_at(own, at + 3, k), a3)
-            a4, a5 = times_plus(q, lanes_at(own, at + 4, k), a4), times_plus(q, lanes_at(own, at + 5, k), a5)
-            a6, a7 = times_plus(q, lanes_at(own, at + 6, k), a6), times_plus(q, lanes_at(own, at + 7, k), a7)
-            a8, a9 = times_plus(q, lanes_at(own, at + 8, k), a8), times_plus(q, lanes_at(own, at + 9, k), a9)
-            b0, b1 = times_plus(q, lanes_at(own, at + 10, k), b0), times_plus(q, lanes_at(own, at + 11, k), b1)
-            b2, b3 = times_plus(q, lanes_at(own, at + 12, k), b2), times_plus(q, lanes_at(own, at + 13, k), b3)
-            b4, b5 = times_plus(q, lanes_at(own, at + 14, k), b4), times_plus(q, lanes_at(own, at + 15, k), b5)
+            a0 = times_plus(q, weights_at(own, factors, at, k), a0)
+            a1 = times_plus(q, weights_at(own, factors, at + 1, k), a1)
+            a2 = times_plus(q, weights_at(own, factors, at + 2, k), a2)
+            a3 = times_plus(q, weights_at(own, factors, at + 3, k), a3)
+            a4 = times_plus(q, weights_at(own, factors, at + 4, k), a4)
+            a5 = times_plus(q, weights_at(own, factors, at + 5, k), a5)
+            a6 = times_plus(q, weights_at(own, factors, at + 6, k), a6)
+            a7 = times_plus(q, weights_at(own, factors, at + 7, k), a7)
+            a8 = times_plus(q, weights_at(own, factors, at + 8, k), a8)
+            a9 = times_plus(q, weights_at(own, factors, at + 9, k), a9)
+            b0 = times_plus(q, weights_at(own, factors, at + 10, k), b0)
+            b1 = times_plus(q, weights_at(own, factors, at + 11, k), b1)
+            b2 = times_plus(q, weights_at(own, factors, at + 12, k), b2)
+            b3 = times_plus(q, weights_at(own, factors, at + 13, k), b3)
+            b4 = times_plus(q, weights_at(own, factors, at + 14, k), b4)
+            b5 = times_plus(q, weights_at(own, factors, at + 15, k), b5)
         sixteen = totals(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, b0, b1, b2, b3, b4, b5)
         put_lanes(weights, 0, s, times(sixteen, most))
     for s in range(count - count % LANES, count):
         a = spread(np.float32(0))
         for k in range(0, width, LANES):
-            a = times_plus(lanes_at(query, head, k), lanes_at(own, begin + s, k), a)
+            a = times_plus(lanes_at(query, head, k), weights_at(own, factors, begin + s, k), a)
         weights[0, s] = np.float32(total(a) * np.float32(scale))
+    if cap > 0:
+        bound, one, two = spread(np.float32(cap)), spread(np.float32(1)), spread(np.float32(2))
+        double = spread(np.float32(np.float32(2) / np.float32(cap)))
+        for s in range(0, whole, LANES):  # tanh(x) = 1 - 2 / (exp(2 x) + 1)
+            power = exponential(times(lanes_at(weights, 0, s), double))
+            put_lanes(weights, 0, s, times(minus(one, over(two, plus(power, one))), bound))
     largest = np.float32(-np.inf)
     for s in range(count):
         if not weights[0, s] <= largest:  # also where it is no number
@@ -187,8 +317,8 @@ def _attend_one(
         a = b = spread(np.float32(0))
         for s in range(count):
             weight = spread(float_at(weights, 0, s))
-            a = times_plus(weight, lanes_at(own, begin + s, width + k), a)
-            b = times_plus(weight, lanes_at(own, begin + s, width + k + LANES), b)
+            a = times_plus(weight, weights_at(own, factors, begin + s, width + k), a)
+            b = times_plus(weight, weights_at(own, factors, begin + s, width + k + LANES), b)
         put_lanes(out, i, head * width + k, times(a, shares))
         put_lanes(out, i, head * width + k + LANES, times(b, shares))
 
@@ -196,32 +326,36 @@ def _attend_one(
 @allocating_kernel
 def attend(
     heads: Float32[ndarray, "N H+2K d"],
-    keys: Float32[ndarray, "B K columns 2d"],
+    keys: KeyValues,
+    scales: Scales,
     begins: Int64[ndarray, " N"],
     ends: Int64[ndarray, " N"],
     scale: float,
+    cap: float,
     out: Float32[ndarray, "N H*d"],
 ) -> None:
     """Attention of each query to the columns from `begins` to `ends` of its row (Vaswani et al. 2017, equation 1).
 
     Query head h reads the head h // (H / K) of keys and values. heads: those of queries come first; keys and values may
-    follow. scale: the factor of scores.
+    follow. scale: the factor of scores. cap: scores s become cap tanh(s / cap) (Gemma 2); 0: as they are.
     """
     for i in range(heads.shape[0]):
         for head in range(out.shape[1] // heads.shape[2]):
-            _attend_one(heads, keys, begins, ends, scale, i, head, out)
+            _attend_one(heads, keys, scales, begins, ends, scale, cap, i, head, out)
 
 
 @parallel_kernel
 def attend_on_threads(
     heads: Float32[ndarray, "N H+2K d"],
-    keys: Float32[ndarray, "B K columns 2d"],
+    keys: KeyValues,
+    scales: Scales,
     begins: Int64[ndarray, " N"],
     ends: Int64[ndarray, " N"],
     scale: float,
+    cap: float,
     out: Float32[ndarray, "N H*d"],
 ) -> None:
     """`attend`, on several threads: each takes every other query."""
     queries, count = out.shape[1] // heads.shape[2], heads.shape[0]
     for part in prange(count * queries):
-        _attend_one(heads, keys, begins, ends, scale, part % count, part // count, out)
+        _attend_one(heads, keys, scales, begins, ends, scale, cap, part % count, part // count, out)
