@@ -106,6 +106,7 @@ def load(
     exact: bool | None = None,
     alone: bool | None = None,
     window_stride: int | None = None,
+    begin: str | None = None,
     progress: ProgressOption = None,
 ) -> Kind: ...
 
@@ -122,6 +123,7 @@ def load(
     exact: bool | None = None,
     alone: bool | None = None,
     window_stride: int | None = None,
+    begin: str | None = None,
     progress: ProgressOption = None,
 ) -> AnyModel: ...
 
@@ -138,6 +140,7 @@ def load(
     exact: bool | None = None,
     alone: bool | None = None,
     window_stride: int | None = None,
+    begin: str | None = None,
     progress: ProgressOption = None,
 ) -> Model | Seq2SeqModel | CaptionModel | SpeechModel:
     """Opens any model: a folder, with what it holds; an ARPA file; or a binary of KenLM's.
@@ -160,9 +163,10 @@ def load(
     alone: whether a network reads each text that it scores in a pass of its own, so that its figures are the same to
     the last bit whatever else is scored; without it, small networks read several texts at once, which is two to three
     times as fast for sentences. window_stride: texts longer than a network's context are scored in windows that begin
-    so many tokens apart; a token sees at least the context less the stride. By default half of the context. Without
-    alone and window_stride, the environment variables CHAINRULE_ALONE and CHAINRULE_WINDOW_STRIDE count, which --alone
-    and --window-stride set.
+    so many tokens apart; a token sees at least the context less the stride. By default half of the context. begin: the
+    token that a network reads before each text, by its name, such as <|endoftext|>; by default the one that the model's
+    own files name (bos_token). Without alone, window_stride and begin, the environment variables CHAINRULE_ALONE,
+    CHAINRULE_WINDOW_STRIDE and CHAINRULE_BEGIN count, which --alone, --window-stride and --begin set.
     Raises ModelFormatError, SettingError.
 
     good:  chainrule.load("lm/").perplexity("heldout.txt")
@@ -205,6 +209,7 @@ def load(
         exact=exact,
         alone=alone,
         window_stride=window_stride,
+        begin=begin,
         progress=callback(progress),
     )
     with prefix_errors(os.fspath(path)):

@@ -39,7 +39,7 @@ from chainrule.neural.scoring import (
     top_tokens,
     window_start,
 )
-from chainrule.protocol import BEGIN, END
+from chainrule.protocol import END
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -160,6 +160,8 @@ class NeuralModel(NetworkVectors):
             parts.append("activations:int8")
         if self.network.alone:
             parts.append("alone")
+        if self.network.begin is not None:
+            parts.append(f"begin:{self.network.begin}")
         return "|".join(parts)
 
     def score(
@@ -437,8 +439,7 @@ class NeuralModel(NetworkVectors):
         encoder = self.network.encoder
         if self.network.memory == "document":
             inputs = inputs[np.flatnonzero(inputs == END)[-1] :]
-        if self.network.config.begins_with == "<s>" and not encoder.is_bidirectional:
-            inputs = np.where(inputs == END, BEGIN, inputs)
+        inputs = np.where(inputs == END, self.network.first_token, inputs)
         if encoder.context is not None:
             return inputs[window_start(len(inputs), encoder.context) :]
         reach = self.network.reach

@@ -59,7 +59,7 @@ def open_model(
 
     Raises ModelFormatError, SettingError.
     """
-    from chainrule.api.models.load_model import has_windows, load
+    from chainrule.api.models.load_model import has_beginning, has_windows, load
     from chainrule.api.models.model import check_kind
 
     model = load(path, tokenizer=tokenizer, markers=markers, allow_pickle=allow_pickle, progress=progress)
@@ -72,6 +72,8 @@ def open_model(
         )
     if os.environ.get("CHAINRULE_WINDOW_STRIDE") and not has_windows(model.engine):
         note(f"--window-stride has no effect on {path}, which does not read texts in windows")
+    if os.environ.get("CHAINRULE_BEGIN") and not has_beginning(model.engine):
+        note(f"--begin has no effect on {path}, which does not read each text from a beginning token")
     with prefix_errors(str(path)):
         return model if kind is None else check_kind(model, kind)
 
