@@ -120,7 +120,7 @@ def test_what_a_detector_is_not_for_is_said(detector: chainrule.ClassifierModel,
     with pytest.raises(TextError, match="expected BoxLabels"):
         chainrule.train_classifier([chainrule.LabelledPicture(picture, ("red",))], NETWORK, unit="box")
     with pytest.raises(
-        SettingError, match="for pictures, and this network reads texts; choose a network for pictures, such as resnet"
+        SettingError, match="this network reads texts; choose a network for pictures, such as resnet"
     ):
         chainrule.train_classifier([chainrule.Labelled("a", ("b",))], unit="box")
 

@@ -91,8 +91,8 @@ def test_a_text_begins_with_the_token_that_is_asked_for(name: str, tmp_path: Pat
     row = ids_of(TEXTS[2])
     with torch.inference_mode():
         logits = pair.theirs(torch.tensor([[chosen, *row]])).logits[0].double()
-    if pair.numbering.begin is not None:
-        logits[:, pair.numbering.begin] = -torch.inf
+        if pair.numbering.begin is not None:
+            logits[:, pair.numbering.begin] = -torch.inf
     expected = logits.log_softmax(-1).numpy()[np.arange(len(row) + 1), [*row, END]]
     text = pair.numbering.ours()[row].astype(np.int32)
     np.testing.assert_allclose(opened.language_model.score([text])[0], expected, atol=pair.tolerance, rtol=0)

@@ -355,7 +355,7 @@ def test_what_a_page_cannot_hold_is_refused_by_name(
         chainrule.explore({"simple": chainrule.train(TRAIN, simple, tokenizer="byte", training=training)})
     lstm = chainrule.train(TRAIN, chainrule.RecurrentConfig(**small), tokenizer="byte", training=training)
     with pytest.raises(
-        chainrule.SettingError, match="of Transformers alone, and this model is of family recurrent; leave it out"
+        chainrule.SettingError, match="of Transformers alone, and this model is of family recurrent"
     ):
         chainrule.explore(lstm, int8=True)
     with pytest.raises(chainrule.SettingError, match="positions is relative"):
