@@ -204,8 +204,8 @@ class NeuralModel(NetworkVectors):
         return stream_rows(self.network, texts, size)
 
     def text_rows(self, texts: Sequence[Tokens], size: int) -> Iterator[Float32[ndarray, "part vocab"]]:
-        """The distributions at the positions of texts, </s> included, one text after the other, `size` at a time; each
-        has the same bits whatever the other texts are.
+        """The distributions at the positions of texts, </s> included, one text after the other, at most `size` at a
+        time; each has the same bits whatever the other texts are.
         """
         ended = [np.append(as_tokens(text), np.int32(END)) for text in texts]
         for text in ended:
