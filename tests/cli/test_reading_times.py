@@ -215,6 +215,22 @@ def test_the_plot_has_a_point_for_each_model(chainrule, study: Path, tmp_path: P
     drawn = (tmp_path / "power.svg").read_text()
     assert "unigram" in drawn
     assert "bits per byte" in drawn
+    assert "least squares" not in drawn  # a line through two points says nothing
+    third = library.train(library.Lines(["ka vi", "nin ka"]), library.NGramConfig(order=1))
+    models = {name: library.load(study / name) for name in ("lm", "unigram")} | {"third": third}
+    options: dict[str, Any] = {"time": "RT", "frequencies": study / "counts.txt"}
+    measured = library.reading_times(study / "times.tsv", study / "text.tsv", models, **options)
+    [axes] = measured.plot().axes
+    line, *points = axes.lines
+    bits, gains = zip(*((power.bits_per_byte, 1000 * power.gain.value) for power in measured.powers), strict=True)
+    assert [point.get_xydata().tolist() for point in points] == [
+        [pair] for pair in map(list, zip(bits, gains, strict=True))
+    ]
+    slope = np.cov(bits, gains, ddof=0)[0, 1] / np.var(bits)  # type: ignore[arg-type]
+    (x1, y1), (x2, y2) = line.get_xydata()
+    assert (y2 - y1) / (x2 - x1) == pytest.approx(slope)
+    bars = [bar.get_segments()[0][:, 1].tolist() for bar in axes.collections]
+    assert bars == [[1000 * bound for bound in power.gain.interval] for power in measured.powers]
 
 
 def test_keys_without_words_are_told_since_they_cannot_be_checked(chainrule, study: Path, tmp_path: Path) -> None:

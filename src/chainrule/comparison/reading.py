@@ -188,12 +188,27 @@ class ReadingTimes:
                 write(row)
 
     def plot(self) -> Figure:
-        """The gain of each model against its bits per byte: a point each. Raises SettingError without matplotlib."""
+        """The gain of each model against its bits per byte: a point each, with its 95 % interval, and from three models
+        on the line through them by least squares. Raises SettingError without matplotlib.
+        """
+        points = [(power, power.bits_per_byte) for power in self.powers if power.bits_per_byte is not None]
         lines = [
-            Line(label=power.name, x=[power.bits_per_byte], y=[1000 * power.gain.value])
-            for power in self.powers
-            if power.bits_per_byte is not None
+            Line(
+                label=power.name,
+                x=[bits],
+                y=[1000 * power.gain.value],
+                look=i,
+                intervals=[(1000 * power.gain.interval[0], 1000 * power.gain.interval[1])],
+            )
+            for i, (power, bits) in enumerate(points)
         ]
+        bits = sorted({size for _, size in points})
+        if len(bits) > 2:
+            gain, start = np.polyfit([size for _, size in points], [1000 * power.gain.value for power, _ in points], 1)
+            ends = [bits[0], bits[-1]]
+            label = f"least squares: {gain:+.1f} a bit"
+            line = Line(label=label, x=ends, y=[gain * end + start for end in ends], look=len(points))
+            lines.insert(0, line)  # under the points
         x, y = Axis(label="bits per byte"), Axis(label="gain in log-likelihood, 1e-3 nats a word")
         return line_plot("Better models, better predictions of reading times?", lines, x, y)
 
