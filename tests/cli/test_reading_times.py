@@ -247,6 +247,8 @@ def test_keys_without_words_are_told_since_they_cannot_be_checked(chainrule, stu
     assert told.json["unguarded"] in told.err
     theirs = chainrule(*command, "--json", "--convention", "minicons")
     assert theirs.json["models"] == whole.json["models"]  # tokens are words
+    assert (whole.json["convention"], theirs.json["convention"]) == ("chainrule", "minicons")
+    assert "; surprisals: uncorrected\n" in chainrule(*command, "--no-word-ends").out
 
 
 def test_few_groups_are_told(chainrule, study: Path, tmp_path: Path) -> None:

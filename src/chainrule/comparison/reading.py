@@ -81,7 +81,7 @@ class ReadingTimes:
     """The power of each model, the lag profile of the data, and the design matrix.
 
     by, groups, folds: the column of the groups that are held out and resampled, how many there are, and how many folds
-    were asked for.
+    were asked for. convention: how words end in their surprisals, "uncorrected" without their ends.
     baseline: the regression without surprisals. profiles: correlations of times with a figure of the words at `LAGS`,
     by the figure's name. counts: how many times there were, joined, used and left out, by reason. rows: the design
     matrix, with keys and times.
@@ -97,6 +97,7 @@ class ReadingTimes:
     by: str = ""
     groups: int = 0
     folds: int = 0
+    convention: str = "chainrule"
 
     @property
     def coarse(self) -> str | None:
@@ -158,6 +159,8 @@ class ReadingTimes:
         counted = ", ".join(f"{count:,} {name}" for name, count in self.counts.items())
         shifted = f"; times shifted by {self.shift}" if self.shift else ""
         profile = text_table(["correlation of times with", *names], profiles)
+        if self.convention != "chainrule":
+            shifted += f"; surprisals: {self.convention}"
         return f"{counted}{shifted}\n\n{text_table(header, rows)}\n\n{profile}"
 
     def as_json(self) -> dict[str, Any]:
@@ -173,6 +176,7 @@ class ReadingTimes:
                 "profiles": {name: list(profile) for name, profile in self.profiles.items()},
                 "warning": self.warning,
                 "unguarded": self.unguarded,
+                "convention": self.convention,
                 "by": self.by,
                 "groups": self.groups,
                 "folds": min(self.groups, self.folds),
@@ -312,6 +316,7 @@ def _measured(
         options.by or read.story,
         len(set(groups.tolist())),
         options.folds,
+        options.convention if options.word_ends else "uncorrected",
     )
 
 
