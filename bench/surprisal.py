@@ -47,7 +47,7 @@ def main() -> None:
         rows = chainrule.surprisal(chainrule.Lines(texts), model, nats=True, convention="minicons")
         words: Words = [[] for _ in texts]
         for row in rows:
-            words[row["sentence"] - 1].append(row["surprisal_nats"])
+            words[row["sentence"] - 1].append(row["surprisal_minicons_nats"])
         return words
 
     sides: dict[str, Callable[[Sequence[str]], Words]] = {"chainrule": ours, "minicons": theirs}

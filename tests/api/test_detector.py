@@ -119,7 +119,7 @@ def test_what_a_detector_is_not_for_is_said(detector: chainrule.ClassifierModel,
         detector.assess_boxes([chainrule.LabelledPicture(picture, chainrule.BoxLabels([], []))], progress=False)
     with pytest.raises(TextError, match="expected BoxLabels"):
         chainrule.train_classifier([chainrule.LabelledPicture(picture, ("red",))], NETWORK, unit="box")
-    with pytest.raises(SettingError, match="of texts, expected text or word"):
+    with pytest.raises(SettingError, match="this network reads texts; choose a network for pictures, such as resnet"):
         chainrule.train_classifier([chainrule.Labelled("a", ("b",))], unit="box")
 
 

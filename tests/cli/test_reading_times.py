@@ -11,17 +11,19 @@ import numpy as np
 import pytest
 
 import chainrule as library
+from chainrule.comparison.config import ReadingTimesOptions
+from chainrule.comparison.reading_tables import join_times
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-STORIES, LENGTH = 6, 120
+STORIES, LENGTH = 10, 72
 COUNTS = "ka\t300\nvi\t200\nnin\t100\nporo\t40\nmalita\t9\nsu\t150\n"
 
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder: a text of six stories, counts, two models, and times that follow the surprisals of the first."""
+    """A folder: a text of ten stories, counts, two models, and times that follow the surprisals of the first."""
     folder = tmp_path_factory.mktemp("study")
     rng = np.random.default_rng(5)
     names = [line.split("\t")[0] for line in COUNTS.splitlines()]
@@ -66,8 +68,9 @@ def test_the_figures_are_those_of_the_design_matrix(chainrule, study: Path, tmp_
     assert record["counts"] == {
         "times": 720,
         "joined by zone and item": 720,
+        "texts by item": STORIES,
         "left out (no word before)": STORIES,
-        "used": 714,
+        "used": 710,
     }
     times = np.array([float(row["RT"]) for row in rows])
     base = ["position", "length", "log_frequency", "length_x_log_frequency"]
@@ -105,7 +108,7 @@ def test_the_figures_are_those_of_the_design_matrix(chainrule, study: Path, tmp_
     assert unigram["behind_the_best"] == pytest.approx((gains["lm"] - gains["unigram"]).mean(), abs=1e-9)
     with (study / "text.tsv").open() as file:
         words = [(row["item"], row["word"]) for row in csv.DictReader(file, delimiter="\t")]
-    text = [" ".join(word for item, word in words if item == story) for story in "123456"]
+    text = [" ".join(word for item, word in words if item == str(story)) for story in range(1, STORIES + 1)]
     measured = library.load(study / "lm").evaluate(library.Lines(text))
     assert lm["bits_per_byte"] == pytest.approx(measured.bits_per_byte, rel=1e-6)
 
@@ -125,8 +128,8 @@ def test_a_shift_is_noticed_and_mended(chainrule, study: Path) -> None:
 
 def test_the_table_shows_counts_powers_and_lags(chainrule, study: Path) -> None:
     lines = chainrule(*say(study, "early.tsv", "--shift", "1", "--log")).out.splitlines()
-    assert lines[0].startswith("720 times, 720 joined by zone and item, 6 shifted out of their story")
-    assert lines[0].endswith("702 used; times shifted by 1") or "used; times shifted by 1" in lines[0]
+    assert lines[0].startswith("720 times, 720 joined by zone and item, 10 texts by item, 10 shifted out of their")
+    assert lines[0].endswith("700 used; times shifted by 1")
     assert [line.split()[0] for line in lines[2:6]] == ["model", "baseline", "lm", "unigram"]
     assert "ln ms/bit" in lines[2]
     assert lines[-4].split() == ["correlation", "of", "times", "with", "z+2", "z+1", "z", "z-1", "z-2"]
@@ -156,7 +159,7 @@ def test_surprisals_of_others_stand_beside_models(chainrule, study: Path, tmp_pa
         ([(None, 1, 1, "nan")], "times.tsv, line 2: RT is 'nan'; expected a number"),
         ([(None, 1, 1, 0)], "times.tsv, line 2: RT is 0; expected a time above 0: leave out the rows of words that"),
         ([(None, 1, 1, -3)], "times.tsv, line 2: RT is -3; expected a time above 0"),
-        ([(None, 1, 1, 300)], "no word is left: 1 times, 1 joined by zone and item, 1 left out (fewer than 2 words"),
+        ([(None, 1, 1, 300)], "no word is left: 1 times, 1 joined by zone and item, 10 texts by item, 1 left"),
     ],
 )
 def test_bad_times_are_told_with_their_row(rows: list[Any], message: str, refused, study: Path, tmp_path: Path) -> None:
@@ -173,6 +176,10 @@ def test_bad_times_are_told_with_their_row(rows: list[Any], message: str, refuse
         ("word\tzone\titem\nka vi\t1\t1\n", "line 2: the word is 'ka vi'; expected one word"),
         ("word\tzone\titem\nka\t1\t1\nvi\t1\t2\nvi\t2\t1\nka\t3\t1\n", "words of one item do not stand together"),
         ("word\tplace\nka\t1\n", "has no column in common with"),
+        (
+            "word\tzone\titem\nka\t1\t1\nvi\t3\t1\nvi\t2\t1\nka\t1\t2\n",
+            "line 4: zone 2 comes after zone 3 of the same item; expected the words in the order of reading: sort the",
+        ),
         ("", "text.tsv: there is no row in it"),
     ],
 )
@@ -208,6 +215,22 @@ def test_the_plot_has_a_point_for_each_model(chainrule, study: Path, tmp_path: P
     drawn = (tmp_path / "power.svg").read_text()
     assert "unigram" in drawn
     assert "bits per byte" in drawn
+    assert "least squares" not in drawn  # a line through two points says nothing
+    third = library.train(library.Lines(["ka vi", "nin ka"]), library.NGramConfig(order=1))
+    models = {name: library.load(study / name) for name in ("lm", "unigram")} | {"third": third}
+    options: dict[str, Any] = {"time": "RT", "frequencies": study / "counts.txt"}
+    measured = library.reading_times(study / "times.tsv", study / "text.tsv", models, **options)
+    [axes] = measured.plot().axes
+    line, *points = axes.lines
+    bits, gains = zip(*((power.bits_per_byte, 1000 * power.gain.value) for power in measured.powers), strict=True)
+    assert [point.get_xydata().tolist() for point in points] == [
+        [pair] for pair in map(list, zip(bits, gains, strict=True))
+    ]
+    slope = np.cov(bits, gains, ddof=0)[0, 1] / np.var(bits)  # type: ignore[arg-type]
+    (x1, y1), (x2, y2) = line.get_xydata()
+    assert (y2 - y1) / (x2 - x1) == pytest.approx(slope)
+    bars = [bar.get_segments()[0][:, 1].tolist() for bar in axes.collections]
+    assert bars == [[1000 * bound for bound in power.gain.interval] for power in measured.powers]
 
 
 def test_keys_without_words_are_told_since_they_cannot_be_checked(chainrule, study: Path, tmp_path: Path) -> None:
@@ -224,3 +247,34 @@ def test_keys_without_words_are_told_since_they_cannot_be_checked(chainrule, stu
     assert told.json["unguarded"] in told.err
     theirs = chainrule(*command, "--json", "--convention", "minicons")
     assert theirs.json["models"] == whole.json["models"]  # tokens are words
+    assert (whole.json["convention"], theirs.json["convention"]) == ("chainrule", "minicons")
+    assert "; surprisals: uncorrected\n" in chainrule(*command, "--no-word-ends").out
+
+
+def test_few_groups_are_told(chainrule, study: Path, tmp_path: Path) -> None:
+    header, *rows = (study / "text.tsv").read_text().splitlines()
+    halves = [f"{row}\t{int(row.split()[2]) % 2}" for row in rows]
+    (tmp_path / "text.tsv").write_text("\n".join([f"{header}\thalf", *halves]) + "\n")
+    command = say(study, "times.tsv", "--story", "item", "--by", "item", "--json")
+    command[command.index(study / "text.tsv")] = tmp_path / "text.tsv"
+    assert chainrule(*command, "--folds", "10").json["coarse"] is None
+    more = chainrule(*command, "--folds", "12")
+    assert more.json["coarse"] == "there are 10 groups by item, so that the folds are 10, not 12"
+    assert (more.json["folds"], more.json["groups"]) == (10, 10)
+    times = (study / "times.tsv").read_text().splitlines()
+    few = [times[0], *(row for row in times[1:] if row.split("\t")[2] in "1234")]
+    (tmp_path / "few.tsv").write_text("\n".join(few) + "\n")
+    told = chainrule(command[0], tmp_path / "few.tsv", *command[2:-1]).err
+    assert "there are 4 groups by item, so that the folds are 4, not 10; intervals of so few groups are unsure" in told
+
+
+def test_keys_of_several_columns_may_rise_in_any_order(tmp_path: Path) -> None:
+    """Sentences and words of a story: the numbers of words begin anew in each sentence."""
+    rows = [(f"{story}", f"{sentence}", f"{word}") for story in (1, 2) for sentence in (1, 2, 10) for word in (1, 2)]
+    for name in ("word\tstory\tsentence\tplace", "word\tplace\tsentence\tstory"):
+        own = [row if name.endswith("place") else row[::-1] for row in rows]
+        (tmp_path / "text.tsv").write_text(name + "\n" + "".join("ka\t" + "\t".join(row) + "\n" for row in own))
+        times = "".join("ka\t" + "\t".join(row) + "\t300\n" for row in own)
+        (tmp_path / "times.tsv").write_text(name + "\ttime\n" + times)
+        options = ReadingTimesOptions(story="story")
+        assert join_times(tmp_path / "times.tsv", tmp_path / "text.tsv", options).counts["texts by story"] == 2

@@ -179,6 +179,7 @@ def test_a_unigram_model_gives_frequencies(fixtures: Path, model: Path) -> None:
         ({"by": "bytes", "entropy": True}, "the entropy of the next token is for words and tokens, not for bytes"),
         ({"by": "tokens", "previous": 1}, "frequencies and previous words are for words, not for tokens"),
         ({"by": "tokens", "frequencies": {"a": 1}}, "frequencies and previous words are for words"),
+        ({"by": "characters", "word_ends": False}, "word ends are those of words, not of characters"),
     ],
 )
 def test_columns_that_make_no_sense_are_refused(options: dict[str, Any], message: str, model: Path) -> None:
@@ -190,7 +191,12 @@ def test_columns_that_make_no_sense_are_refused(options: dict[str, Any], message
 
 
 @pytest.mark.parametrize(
-    ("text", "message"), [("ka\tx\n", "counts.txt, line 1: is 'ka.tx'; expected a word"), ("", "no word is counted")]
+    ("text", "message"),
+    [
+        ("ka\tx\n", "counts.txt, line 1: is 'ka.tx'; expected a word"),
+        ("ka\t3\nvi\t1\nka\t4\n", "counts.txt, line 3: 'ka' was counted on line 1 already; give each word one line"),
+        ("", "no word is counted"),
+    ],
 )
 def test_a_bad_file_of_counts_is_told(text: str, message: str, model: Path, tmp_path: Path) -> None:
     (tmp_path / "counts.txt").write_text(text)
@@ -241,7 +247,7 @@ def test_options_that_do_not_fit_are_refused(
 def test_an_existing_file_and_fields_that_differ_are_told(chainrule, model: Path, tmp_path: Path) -> None:
     (tmp_path / "items.jsonl").write_text('{"text": "ka", "a": 1}\n{"text": "vi", "a": "x", "b": 2}\n')
     say = ("score", model, tmp_path / "items.jsonl", "-o", tmp_path / "t.csv")
-    assert "a row has the column 'b', which the first row lacks" in chainrule(*say).error
+    assert "row 2 has the column 'b', which the first row lacks" in chainrule(*say).error
     assert not (tmp_path / "t.csv").exists()
     (tmp_path / "t.csv").write_text("mine")
     assert "--overwrite" in chainrule(*say).error
@@ -249,6 +255,9 @@ def test_an_existing_file_and_fields_that_differ_are_told(chainrule, model: Path
     assert chainrule(*say, "--overwrite").status == 0
     assert [row["a"] for row in rows_of(tmp_path / "t.csv")] == ["1", "x"]
     pytest.importorskip("pyarrow")
+    (tmp_path / "more.jsonl").write_text('{"text": "ka"}\n{"text": "vi"}\n{"text": "su", "b": 2}\n')
+    parquet = chainrule("score", model, tmp_path / "more.jsonl", "-o", tmp_path / "t.parquet")
+    assert "row 3 has the column 'b', which the first row lacks" in parquet.error
     assert "has values of several types" in chainrule(*say[:4], tmp_path / "t.parquet").error
 
 
@@ -273,16 +282,42 @@ def test_a_table_of_empty_texts_has_its_columns(name: str, chainrule, pieces: Pa
 def test_an_option_without_effect_is_told(
     chainrule, pieces: Path, items: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("WINDOW_STRIDE", "CACHE_BITS"):
+    for name in ("WINDOW_STRIDE", "BEGIN", "CACHE_BITS"):
         monkeypatch.setenv(f"CHAINRULE_{name}", "")  # which the options set
-    options = ("--markers", "error", "--window-stride", "4", "--cache-bits", "8")
-    told = chainrule("score", pieces, items, "--field", "sentence", *options).err
+    plain = ("score", pieces, items, "--field", "sentence")
+    options = ("--markers", "error", "--window-stride", "4", "--begin", "<s>", "--cache-bits", "8")
+    told = chainrule(*plain, *options).err
     assert f"--cache-bits has no effect on {pieces}, which keeps no keys and values of tokens" in told
+    assert f"--begin has no effect on {pieces}, which does not read each text from a beginning token" in told
+    assert "--begin takes a token" in chainrule(*plain, "--begin").err
+    with pytest.raises(library.SettingError, match="does not read each text from a beginning token; leave begin out"):
+        library.load(pieces, begin="<s>")
     assert f"--markers has no effect on {pieces}, whose tokens are pieces of words or characters" in told
     assert f"--window-stride has no effect on {pieces}, which does not read texts in windows" in told
     assert "literal markers in a text: read like any other text)" in chainrule("info", pieces).out
     with pytest.raises(library.SettingError, match="lm: this model does not read texts in windows"):
         library.load(pieces, window_stride=4)
+
+
+def test_a_convention_is_named_by_its_column_and_told_where_it_has_no_effect(
+    chainrule, pieces: Path, model: Path, items: Path, tmp_path: Path
+) -> None:
+    say = ("score", pieces, items, "--field", "sentence", "--words", "--convention", "minicons")
+    result = chainrule(*say, "--previous", "1", "-o", tmp_path / "t.csv")
+    assert "--convention" not in result.err
+    names = [name for name in rows_of(tmp_path / "t.csv")[0] if name.startswith("surprisal")]
+    assert names == ["surprisal_minicons_bits", "surprisal_minicons_bits_prev1"]
+    told = f"--convention minicons has no effect on {model}, whose tokens are words"
+    for more in ([], ["-o", tmp_path / "u.csv"]):
+        assert told in chainrule("score", model, *say[2:], *more).err
+
+
+def test_words_without_a_frequency_are_counted(chainrule, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_text("ka vi su\nvi su\n")
+    (tmp_path / "counts.txt").write_text("ka\t5\nvi\t0\n")
+    say = ("score", model, tmp_path / "t.txt", "--words", "--ends", "--frequencies", tmp_path / "counts.txt")
+    told = chainrule(*say, "-o", tmp_path / "t.csv").err
+    assert "4 of 5 words have no frequency, or a count of 0; their cells are empty: vi, su" in told
 
 
 def test_models_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> None:

@@ -86,6 +86,14 @@ def test_a_line_is_broken_where_a_number_is_missing() -> None:
     assert re.findall("[A-Z]", group.find(f"{SVG}path").get("d")) == ["M", "L", "M"]  # type: ignore[union-attr, arg-type]
 
 
+def test_intervals_are_upright_bars() -> None:
+    figure = line_plot("t", [Line(label="a", x=[1, 2], y=[3, 5], intervals=[(2, 4), (1, 9)])], SECONDS, BITS)
+    [axes] = figure.axes
+    assert [bar.tolist() for bar in axes.collections[0].get_segments()] == [[[1, 2], [1, 4]], [[2, 1], [2, 9]]]
+    figure.draw_without_rendering()
+    assert axes.get_ylim()[1] >= 9
+
+
 def test_a_level_goes_from_side_to_side() -> None:
     figure = line_plot("t", [Line(label="a", x=[0, 1], y=[0, 2])], SECONDS, BITS, levels={"n-gram": 1})
     [axes] = figure.axes

@@ -129,6 +129,13 @@ def test_words_have_the_same_bits_whatever_stands_beside_them(tokens: str, by: s
         assert [row for row in rows if row["sentence"] == number + 61] == [
             row | {"sentence": number + 61} for row in alone
         ]
+    for others in ({"nats": False}, {"word_ends": False}, {"word_entropy": 2}):  # whatever columns stand beside them
+        if by == "words" or "nats" in others:
+            few = chainrule.surprisal(chainrule.Lines(texts), model, by=by, ends=True, **others)  # type: ignore[arg-type]
+            for row, full in zip(few, rows, strict=True):
+                shared = [name for name in full if name.startswith(("surprisal", "uncorrected")) and name in row]
+                assert shared
+                assert [row[name] for name in shared] == [full[name] for name in shared]
     plain = model.score(texts[:5])
     for number, log_prob in enumerate(plain.tolist(), 1):
         name = "uncorrected_bits" if by == "words" else "surprisal_bits"
@@ -182,7 +189,7 @@ def test_the_convention_of_minicons_by_hand(letters: chainrule.CausalModel) -> N
         return dict(letters.next(prefix, 20))["␠"]
 
     rows = chainrule.surprisal(chainrule.Lines(["ab a"]), letters, nats=True, convention="minicons").to_records()
-    corrections = [row["uncorrected_nats"] - row["surprisal_nats"] for row in rows]
+    corrections = [row["uncorrected_nats"] - row["surprisal_minicons_nats"] for row in rows]
     expected = [math.log(space("ab")), math.log(space("ab a")) - math.log(space("ab"))]
     assert corrections == pytest.approx(expected, abs=1e-5)
 

@@ -214,6 +214,21 @@ def test_an_item_is_right_where_all_predictions_hold(letters: library.CausalMode
         ({"items": 3}, "is not a suite of SyntaxGym"),
         ({"items": [3]}, "item 1: is not an item of a suite"),
         (
+            {
+                "items": [
+                    {
+                        "conditions": [
+                            {
+                                "condition_name": "a",
+                                "regions": [{"region_number": i, "content": "b"} for i in (1, 3, 2)],
+                            }
+                        ]
+                    }
+                ]
+            },
+            "item 1: the regions of condition 'a' are listed as 1, 3, 2; expected them in the order of their numbers",
+        ),
+        (
             {"items": [{"conditions": [{"condition_name": "a", "regions": []}]}]},
             "all regions of condition 'a' are empty",
         ),

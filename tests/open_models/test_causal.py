@@ -82,6 +82,29 @@ def test_every_log_probability_is_theirs_step_by_step(pair: Pair) -> None:
             state = model.advance(state, np.array([ours[number]], np.int32))
 
 
+@pytest.mark.parametrize("name", ["llama", "gpt2"])
+def test_a_text_begins_with_the_token_that_is_asked_for(name: str, tmp_path: Path) -> None:
+    pair = Pair(name, tmp_path / "model")
+    chosen = END if pair.begin != END else ids_of("q")[0]
+    opened = chainrule.load(tmp_path / "model", begin=byte_level().id_to_token(chosen))
+    assert opened.engine.stream_signature.endswith(f"|begin:{pair.numbering.ours()[chosen]}")
+    row = ids_of(TEXTS[2])
+    with torch.inference_mode():
+        logits = pair.theirs(torch.tensor([[chosen, *row]])).logits[0].double()
+        if pair.numbering.begin is not None:
+            logits[:, pair.numbering.begin] = -torch.inf
+    expected = logits.log_softmax(-1).numpy()[np.arange(len(row) + 1), [*row, END]]
+    text = pair.numbering.ours()[row].astype(np.int32)
+    np.testing.assert_allclose(opened.language_model.score([text])[0], expected, atol=pair.tolerance, rtol=0)
+    state = opened.language_model.start([text[:2]])  # as texts are written
+    following = opened.language_model.next_log_probs(state)[0][text[2]]
+    assert following == pytest.approx(expected[2], abs=pair.tolerance)
+    with pytest.raises(
+        chainrule.SettingError, match=r"begin is '<.ends.>', and the model has no such token; .*<.end.>"
+    ):
+        chainrule.load(tmp_path / "model", begin="<|ends|>")
+
+
 def test_a_ragged_batch_scores_as_theirs_row_by_row(pair: Pair) -> None:
     ours = pair.numbering.ours()
     rows = [ids_of(text) for text in TEXTS]

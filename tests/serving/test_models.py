@@ -46,11 +46,18 @@ def test_models_open_when_asked_for_and_close_when_memory_is_short(folders: dict
     models = {"first": folders["ngram"], "second": folders["bytes"]}
     with running(models, memory=int(size * 1.2)) as server:
         assert not list(server.table.open_models())
+        unopened = server.client.get("/v1/models").json()["data"]
         for name in ("first", "second", "first"):
             assert complete(server, name)["model"] == name
             assert [served.name for served in server.table.open_models()] == [name]
         assert complete(server)["model"] == "first"
-        assert [entry["id"] for entry in server.client.get("/v1/models").json()["data"]] == ["first", "second"]
+        entries = server.client.get("/v1/models").json()["data"]
+        assert [entry["id"] for entry in entries] == ["first", "second"]
+        assert [entry["family"] for entry in entries] == ["ngram", "ngram"]
+        written = [int((folder / "config.json").stat().st_mtime) for folder in models.values()]
+        assert [entry["created"] for entry in entries] == written
+        for one, other in zip(unopened, entries, strict=True):  # nothing changes but what only opening tells
+            assert {**one, "max_model_len": None} == {**other, "max_model_len": None}
 
 
 def test_a_model_of_the_wrong_kind_is_refused_unopened(folders: dict[str, Path]) -> None:
@@ -133,10 +140,19 @@ def test_words_are_those_of_the_table(served: Running, folders: dict[str, Path],
     model, theirs = chainrule.load(folders[name]), {**asked, "convention": "minicons"}
     table = chainrule.surprisal(chainrule.Lines(texts), model, convention="minicons").to_records()
     answered = served.client.post("/v1/score", json=theirs).json()["data"]
-    assert [word["surprisal_bits"] for one in answered for word in one["words"]] == [
-        row["surprisal_bits"] for row in table
+    assert [word["surprisal_minicons_bits"] for one in answered for word in one["words"]] == [
+        row["surprisal_minicons_bits"] for row in table
     ]
-    assert (table != rows) == (name == "bytes")
+    for body, message in (
+        ({"texts": texts}, "the field input is missing, and there is no field texts; is it input?"),
+        ({}, "the field input is missing"),
+        ({"input": []}, "input is an empty list; expected a text, or a list of texts"),
+    ):
+        wrong = served.client.post("/v1/score", json=body)
+        assert (wrong.status_code, wrong.json()["error"]["message"]) == (400, message)
+        assert wrong.json()["error"]["param"] == "input"
+    of_own = [row["surprisal_bits"] for row in rows]
+    assert ([row["surprisal_minicons_bits"] for row in table] != of_own) == (name == "bytes")
 
 
 def test_a_long_text_may_have_less_than_what_stands_for_impossible(

@@ -354,7 +354,7 @@ def test_what_a_page_cannot_hold_is_refused_by_name(
     with pytest.raises(chainrule.SettingError, match=r"simple: cell is rnn_tanh, .*; expected lstm or gru"):
         chainrule.explore({"simple": chainrule.train(TRAIN, simple, tokenizer="byte", training=training)})
     lstm = chainrule.train(TRAIN, chainrule.RecurrentConfig(**small), tokenizer="byte", training=training)
-    with pytest.raises(chainrule.SettingError, match="needs a Transformer"):
+    with pytest.raises(chainrule.SettingError, match="of Transformers alone, and this model is of family recurrent"):
         chainrule.explore(lstm, int8=True)
     with pytest.raises(chainrule.SettingError, match="positions is relative"):
         chainrule.explore(network(positions="relative"))

@@ -107,6 +107,7 @@ def load(
     alone: bool | None = None,
     window_stride: int | None = None,
     cache_bits: int | None = None,
+    begin: str | None = None,
     progress: ProgressOption = None,
 ) -> Kind: ...
 
@@ -124,6 +125,7 @@ def load(
     alone: bool | None = None,
     window_stride: int | None = None,
     cache_bits: int | None = None,
+    begin: str | None = None,
     progress: ProgressOption = None,
 ) -> AnyModel: ...
 
@@ -141,6 +143,7 @@ def load(
     alone: bool | None = None,
     window_stride: int | None = None,
     cache_bits: int | None = None,
+    begin: str | None = None,
     progress: ProgressOption = None,
 ) -> Model | Seq2SeqModel | CaptionModel | SpeechModel:
     """Opens any model: a folder, with what it holds; an ARPA file; or a binary of KenLM's.
@@ -163,11 +166,13 @@ def load(
     alone: whether a network reads each text that it scores in a pass of its own, so that its figures are the same to
     the last bit whatever else is scored; without it, small networks read several texts at once, which is two to three
     times as fast for sentences. window_stride: texts longer than a network's context are scored in windows that begin
-    so many tokens apart; a token sees at least the context less the stride. By default half of the context.
-    cache_bits: 8 to keep the keys and values of a Transformer, of the tokens that it has read, in eight bits: little
-    more than a quarter of the memory; they are rounded where texts are scored, too. By default they have 32. Without
-    alone, window_stride and cache_bits, the environment variables CHAINRULE_ALONE, CHAINRULE_WINDOW_STRIDE and
-    CHAINRULE_CACHE_BITS count, which --alone, --window-stride and --cache-bits set.
+    so many tokens apart; a token sees at least the context less the stride. By default half of the context. begin: the
+    token that a network reads before each text, by its name, such as <|endoftext|>; by default the one that the model's
+    own files name (bos_token). cache_bits: 8 to keep the keys and values of a Transformer, of the tokens that it has
+    read, in eight bits: little more than a quarter of the memory; they are rounded where texts are scored, too. By
+    default they have 32. Without alone, window_stride, begin and cache_bits, the environment variables CHAINRULE_ALONE,
+    CHAINRULE_WINDOW_STRIDE, CHAINRULE_BEGIN and CHAINRULE_CACHE_BITS count, which --alone, --window-stride, --begin and
+    --cache-bits set.
     Raises ModelFormatError, SettingError.
 
     good:  chainrule.load("lm/").perplexity("heldout.txt")
@@ -181,26 +186,28 @@ def load(
     folder = as_path(path)
     if is_vectors_folder(folder):
         raise ModelFormatError(f"{path}: holds word vectors, not a model of texts; open it with load_vectors")
+    of_one_text = {"tokenizer": tokenizer, "markers": markers, "begin": begin, "cache_bits": cache_bits}
+
+    def refuse_given(reader: str) -> None:
+        given = [name for name, value in of_one_text.items() if value is not None] + ["copy"] * copy
+        if given:
+            raise SettingError(f"{path}: {reader} takes no {' and no '.join(given)}; leave it out")
+
     if kind is CaptionModel or captions_pictures(folder):
         if kind not in (None, CaptionModel):
             raise ModelFormatError(f"{path}: is a captioner, a CaptionModel")
-        if (tokenizer, markers, copy, cache_bits) != (None, None, False, None):
-            raise SettingError(f"{path}: a captioner takes no tokenizer, markers, copy, cache_bits; leave them out")
+        refuse_given("a captioner")
         return load_captioner(path, progress=callback(progress))
     if kind is SpeechModel or hears_sounds(folder):
         if kind not in (None, SpeechModel):
             raise ModelFormatError(f"{path}: is a model that hears, a SpeechModel")
-        if (tokenizer, markers, copy, cache_bits) != (None, None, False, None):
-            raise SettingError(
-                f"{path}: a model that hears takes no tokenizer, markers, copy, cache_bits; leave them out"
-            )
+        refuse_given("a model that hears")
         return load_speech(path, progress=callback(progress))
     is_pairs = is_seq2seq(folder)
     if is_pairs:
         if kind not in (None, Seq2SeqModel):
             raise ModelFormatError(f"{path}: is a seq2seq model, a Seq2SeqModel; expected a model of one text")
-        if (tokenizer, markers, copy, cache_bits) != (None, None, False, None):
-            raise SettingError(f"{path}: a seq2seq model takes no tokenizer, markers, copy, cache_bits; leave them out")
+        refuse_given("a seq2seq model")
     if is_pairs or kind is Seq2SeqModel:
         return load_pairs(path, allow_pickle=allow_pickle, progress=callback(progress))
     model = load_model(
@@ -213,6 +220,7 @@ def load(
         alone=alone,
         window_stride=window_stride,
         cache_bits=cache_bits,
+        begin=begin,
         progress=callback(progress),
     )
     with prefix_errors(os.fspath(path)):

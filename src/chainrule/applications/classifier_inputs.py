@@ -200,6 +200,12 @@ class InputKind:
         if given is None:
             return self.units[0]
         if given not in self.units:
+            other = next((name for name, kind in INPUTS.items() if given in kind.units), None)
+            if other is not None:
+                raise SettingError(
+                    f"unit is {given!r}, which is for {INPUTS[other].plural}, and this network reads {self.plural}; "
+                    f"choose a network for {INPUTS[other].plural}, such as {_NETWORKS[other]}"
+                )
             raise SettingError(f"unit is {given!r}; of {self.plural}, expected {' or '.join(self.units)}")
         return given
 
@@ -259,6 +265,7 @@ def _encode_pictures(tokenizer: Tokenizer, examples: Sequence[Any], unit: str, c
     return [fit_to_frame(example.input, config.frame) for example in examples]
 
 
+_NETWORKS = {"text": "lstm", "tree": "tree", "picture": "resnet", "graph": "graph"}  # that read a kind of inputs
 _PICTURE_READERS = {"picture": read_pictures, "pixel": read_pixel_labels, "box": read_boxes}
 
 INPUTS: dict[str, InputKind] = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,11 +15,12 @@ from chainrule.api.models.model import Model, check_kind, check_model
 from chainrule.api.progress_line import showing
 from chainrule.api.texts.config import SurprisalOptions
 from chainrule.api.texts.frequencies import WordFrequencies
-from chainrule.api.texts.surprisal import words_of_texts
+from chainrule.api.texts.surprisal import surprisal_column, words_of_texts
 from chainrule.base.json import finite_figures
 from chainrule.base.options import takes
 from chainrule.base.tables import text_table
 from chainrule.comparison.config import ReadingTimesOptions
+from chainrule.comparison.reading_tables import BARE, JoinedTimes, join_times
 from chainrule.drawing.plots import Axis, Line, line_plot
 from chainrule.errors import SettingError, TextError, prefix_errors
 from chainrule.evaluation.reading import (
@@ -35,9 +35,9 @@ from chainrule.evaluation.reading import (
     slope,
 )
 from chainrule.text.corpus.writing import table_file
-from chainrule.text.tables import read_table
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Sequence
 
     from jaxtyping import Bool, Float64, Int64
@@ -46,12 +46,11 @@ if TYPE_CHECKING:
 
     from chainrule.base.progress import Progress
     from chainrule.evaluation.resampling import Estimate
-    from chainrule.text.tables import Record
 
     AnyPath = str | os.PathLike[str]
 
 
-_BARE = "without their word"  # a count of times
+_FEW = 8  # groups, of which intervals are poor
 
 
 class Power(NamedTuple):
@@ -81,6 +80,8 @@ class Power(NamedTuple):
 class ReadingTimes:
     """The power of each model, the lag profile of the data, and the design matrix.
 
+    by, groups, folds: the column of the groups that are held out and resampled, how many there are, and how many folds
+    were asked for. convention: how words end in their surprisals, "uncorrected" without their ends.
     baseline: the regression without surprisals. profiles: correlations of times with a figure of the words at `LAGS`,
     by the figure's name. counts: how many times there were, joined, used and left out, by reason. rows: the design
     matrix, with keys and times.
@@ -93,11 +94,32 @@ class ReadingTimes:
     rows: Sequence[Mapping[str, Any]] = field(repr=False)
     shift: int
     log: bool
+    by: str = ""
+    groups: int = 0
+    folds: int = 0
+    convention: str = "chainrule"
+
+    @property
+    def coarse(self) -> str | None:
+        """That there are fewer groups than folds were asked for, or few; None if neither."""
+        fewer = self.groups < self.folds
+        if not fewer and self.groups >= _FEW:
+            return None
+        held = f"there are {self.groups} groups by {self.by}"
+        if fewer:
+            held += f", so that the folds are {self.groups}, not {self.folds}"
+        few = self.groups < _FEW
+        return held + (
+            "; intervals of so few groups are unsure, mostly too narrow: smaller groups, such as sentences (by), "
+            "give better ones"
+            if few
+            else ""
+        )
 
     @property
     def unguarded(self) -> str | None:
         """That a wrong key would not be noticed, where times come without their words; None where they have them."""
-        missing = self.counts.get(_BARE, 0)
+        missing = self.counts.get(BARE, 0)
         if not missing:
             return None
         return (
@@ -137,6 +159,8 @@ class ReadingTimes:
         counted = ", ".join(f"{count:,} {name}" for name, count in self.counts.items())
         shifted = f"; times shifted by {self.shift}" if self.shift else ""
         profile = text_table(["correlation of times with", *names], profiles)
+        if self.convention != "chainrule":
+            shifted += f"; surprisals: {self.convention}"
         return f"{counted}{shifted}\n\n{text_table(header, rows)}\n\n{profile}"
 
     def as_json(self) -> dict[str, Any]:
@@ -152,6 +176,11 @@ class ReadingTimes:
                 "profiles": {name: list(profile) for name, profile in self.profiles.items()},
                 "warning": self.warning,
                 "unguarded": self.unguarded,
+                "convention": self.convention,
+                "by": self.by,
+                "groups": self.groups,
+                "folds": min(self.groups, self.folds),
+                "coarse": self.coarse,
             }
         )
         return record
@@ -163,12 +192,27 @@ class ReadingTimes:
                 write(row)
 
     def plot(self) -> Figure:
-        """The gain of each model against its bits per byte: a point each. Raises SettingError without matplotlib."""
+        """The gain of each model against its bits per byte: a point each, with its 95 % interval, and from three models
+        on the line through them by least squares. Raises SettingError without matplotlib.
+        """
+        points = [(power, power.bits_per_byte) for power in self.powers if power.bits_per_byte is not None]
         lines = [
-            Line(label=power.name, x=[power.bits_per_byte], y=[1000 * power.gain.value])
-            for power in self.powers
-            if power.bits_per_byte is not None
+            Line(
+                label=power.name,
+                x=[bits],
+                y=[1000 * power.gain.value],
+                look=i,
+                intervals=[(1000 * power.gain.interval[0], 1000 * power.gain.interval[1])],
+            )
+            for i, (power, bits) in enumerate(points)
         ]
+        bits = sorted({size for _, size in points})
+        if len(bits) > 2:
+            gain, start = np.polyfit([size for _, size in points], [1000 * power.gain.value for power, _ in points], 1)
+            ends = [bits[0], bits[-1]]
+            label = f"least squares: {gain:+.1f} a bit"
+            line = Line(label=label, x=ends, y=[gain * end + start for end in ends], look=len(points))
+            lines.insert(0, line)  # under the points
         x, y = Axis(label="bits per byte"), Axis(label="gain in log-likelihood, 1e-3 nats a word")
         return line_plot("Better models, better predictions of reading times?", lines, x, y)
 
@@ -205,135 +249,11 @@ def reading_times(
     if twice := next((name for name in options.surprisals if name in by_name), None):
         raise SettingError(f"a model and a column of surprisals are both called {twice!r}; rename one")
     with showing(options.progress) as progress:
-        return _measured(_read(times, text, options), by_name, options, progress)
-
-
-@dataclass(frozen=True)
-class _Words:
-    """The words of a text, in order. times: NaN where there is none. groups: those that are held out together."""
-
-    words: list[str]
-    keys: list[dict[str, str]]
-    stories: Int64[ndarray, " words"]
-    groups: Int64[ndarray, " words"]
-    times: Float64[ndarray, " words"]
-    columns: dict[str, Float64[ndarray, " words"]]  # the surprisals of the table
-    counts: dict[str, int]
-
-
-def _read(times: AnyPath, text: AnyPath, options: ReadingTimesOptions) -> _Words:
-    """Joins the tables. Raises TextError with file and row."""
-    own, other = (read_table(*one, has_header=True) for one in ((text, [options.word]), (times, [options.time])))
-    shared = [name for name in own[0].fields if name in other[0].fields and name not in (options.word, options.time)]
-    key = list(options.key) or shared
-    if not key:
-        raise TextError(
-            f"{os.fspath(times)}: has no column in common with {os.fspath(text)} that says which word a time belongs "
-            f"to; it has {', '.join(other[0].fields)}"
-        )
-    named = [
-        *key,
-        *options.surprisals,
-        *([options.by] if options.by else []),
-        *([options.story] if options.story else []),
-    ]
-    for name in named:
-        if name not in own[0].fields:
-            raise TextError(f"{os.fspath(text)}: has no column {name!r}; it has {', '.join(own[0].fields)}")
-    place: dict[tuple[str, ...], int] = {}
-    for i, record in enumerate(own):
-        entry = _key(record, key)
-        if entry in place:
-            raise TextError(
-                f"{record.location}: the key {_shown(key, entry)} is there twice; see {own[place[entry]].location}"
-            )
-        place[entry] = i
-        if not record.fields[options.word].split() or len(record.fields[options.word].split()) > 1:
-            raise TextError(f"{record.location}: the word is {record.fields[options.word]!r}; expected one word")
-    story = options.story or min(key, key=lambda name: len({record.fields[name] for record in own}))
-    stories = _numbers([record.fields[story] for record in own])
-    if (np.diff(stories) < 0).any():
-        raise TextError(
-            f"{os.fspath(text)}: words of one {story} do not stand together; sort it in the order of reading"
-        )
-    groups = [(record.fields[story], record.fields[options.by or story]) for record in own]
-    found, used = np.full(len(own), math.nan), set()
-    fallen = 0
-    for record in other:
-        entry = _key(record, key)
-        if entry not in place:
-            raise TextError(f"{record.location}: the text has no word with the key {_shown(key, entry)}")
-        if entry in used:
-            raise TextError(f"{record.location}: the key {_shown(key, entry)} is there twice")
-        used.add(entry)
-        i = place[entry]
-        word = record.fields.get(options.word)
-        if word is not None and word != own[i].fields[options.word]:
-            raise TextError(
-                f"{record.location}: the word with the key {_shown(key, entry)} is {word!r}, and in {own[i].location} "
-                f"{own[i].fields[options.word]!r}; the two files do not belong together, or a key is wrong"
-            )
-        time = _number(record, options.time)
-        if time <= 0:
-            raise TextError(
-                f"{record.location}: {options.time} is {time:g}; expected a time above 0: leave out the rows of words "
-                "that have none, such as skipped ones"
-            )
-        target = i + options.shift
-        if not 0 <= target < len(own) or stories[target] != stories[i]:
-            fallen += 1
-        else:
-            found[target] = math.log(time) if options.log else time
-    counts = {"times": len(other), f"joined by {' and '.join(key)}": len(other)}
-    if bare := sum(options.word not in record.fields for record in other):
-        counts[_BARE] = bare
-    if fallen:
-        counts["shifted out of their story"] = fallen
-    return _Words(
-        [record.fields[options.word] for record in own],
-        [{name: record.fields[name] for name in key} for record in own],
-        stories,
-        _numbers(groups),
-        found,
-        {name: np.array([_number(record, name, empty=True) for record in own]) for name in options.surprisals},
-        counts,
-    )
-
-
-def _key(record: Record, key: Sequence[str]) -> tuple[str, ...]:
-    """Raises TextError."""
-    missing = next((name for name in key if name not in record.fields), None)
-    if missing is not None:
-        raise TextError(f"{record.location}: has no field {missing!r}; there are {', '.join(record.fields)}")
-    return tuple(record.fields[name] for name in key)
-
-
-def _shown(key: Sequence[str], entry: tuple[str, ...]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in zip(key, entry, strict=True))
-
-
-def _number(record: Record, name: str, *, empty: bool = False) -> float:
-    """Raises TextError. empty: whether nothing, or NA, is NaN."""
-    value = record.fields[name]
-    if empty and value in ("", "NA"):
-        return math.nan
-    try:
-        number = float(value)
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
-        raise TextError(f"{record.location}: {name} is {value!r}; expected a number")
-    return number
-
-
-def _numbers(values: Sequence[Any]) -> Int64[ndarray, " n"]:
-    """A number for each value, by order of appearance."""
-    numbers: dict[Any, int] = {}
-    return np.array([numbers.setdefault(value, len(numbers)) for value in values], np.int64)
+        return _measured(join_times(times, text, options), by_name, options, progress)
 
 
 def _measured(
-    read: _Words, models: Mapping[str, Model], options: ReadingTimesOptions, progress: Progress
+    read: JoinedTimes, models: Mapping[str, Model], options: ReadingTimesOptions, progress: Progress
 ) -> ReadingTimes:
     assert options.frequencies is not None
     frequencies = WordFrequencies(options.frequencies).log_frequencies(read.words)
@@ -385,7 +305,19 @@ def _measured(
             zip(rows.tolist(), _as_rows({**dict(zip(names[1:], base.T[1:], strict=True)), **columns}), strict=True)
         )
     ]
-    return ReadingTimes(powers, least_squares(base, times), profiles, counts, table, options.shift, options.log)
+    return ReadingTimes(
+        powers,
+        least_squares(base, times),
+        profiles,
+        counts,
+        table,
+        options.shift,
+        options.log,
+        options.by or read.story,
+        len(set(groups.tolist())),
+        options.folds,
+        options.convention if options.word_ends else "uncorrected",
+    )
 
 
 def _as_rows(columns: Mapping[str, Float64[ndarray, " n"]]) -> list[dict[str, float]]:
@@ -393,7 +325,7 @@ def _as_rows(columns: Mapping[str, Float64[ndarray, " n"]]) -> list[dict[str, fl
 
 
 def _surprisals(
-    model: Model, name: str, read: _Words, options: ReadingTimesOptions
+    model: Model, name: str, read: JoinedTimes, options: ReadingTimesOptions
 ) -> tuple[Float64[ndarray, " words"], float]:
     """The surprisal of each word in bits, given its story so far; and bits per byte. Raises TextError."""
     number = int(read.stories[-1]) + 1
@@ -408,7 +340,7 @@ def _surprisals(
                 f"the tokenizer of {name} writes the {len(words)} words of a story as {len(rows) - 1}: "
                 f"{_first_difference(words, [row['word'] for row in rows])}; it cannot be joined with the times"
             )
-        column = "surprisal_bits" if options.word_ends else "uncorrected_bits"
+        column = surprisal_column(asked) if options.word_ends else "uncorrected_bits"
         values += [row[column] for row in rows[:-1]]
         total += math.fsum(row["uncorrected_bits"] for row in rows)
     return np.array(values), total / sum(len(text.encode()) + 1 for text in joined)
@@ -420,7 +352,7 @@ def _first_difference(words: Sequence[str], others: Sequence[str]) -> str:
 
 
 def _complete(
-    read: _Words,
+    read: JoinedTimes,
     figures: Mapping[str, Float64[ndarray, " words"]],
     surprisals: Mapping[str, Float64[ndarray, " words"]],
     position: Float64[ndarray, " words"],

@@ -62,13 +62,14 @@ class Line:
     """Points that are joined in order; the line breaks where y is not finite.
 
     look: an index that selects colour, marker and dashes, so that a line looks the same in several plots; by default,
-    its index in the plot.
+    its index in the plot. intervals: the lower and the upper bound of each y, drawn as upright bars.
     """
 
     label: str
     x: Sequence[float]
     y: Sequence[float]
     look: int | None = None
+    intervals: Sequence[tuple[float, float]] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +126,8 @@ def line_plot(
     """
     levels = levels or {}
     _check(x, [value for line in lines for value in line.x])
-    _check(y, [*(value for line in lines for value in line.y), *levels.values()])
+    bounds = [bound for line in lines for interval in line.intervals for bound in interval]
+    _check(y, [*(value for line in lines for value in line.y), *bounds, *levels.values()])
     check_matplotlib()
     from matplotlib import rc_context
     from matplotlib.figure import Figure
@@ -214,6 +216,9 @@ def _check(axis: Axis, values: Sequence[float]) -> None:
 
 
 def _draw(axes: Axes, look: int, line: Line) -> None:
+    if line.intervals:
+        lows, highs = zip(*line.intervals, strict=True)
+        axes.vlines(line.x, lows, highs, color=LINES[look % len(LINES)].light, linewidth=1, clip_on=False)
     axes.plot(
         line.x,
         [y if math.isfinite(y) else math.nan for y in line.y],

@@ -359,6 +359,11 @@ def _item(record: Any, number: str, formulas: Iterable[tuple[str, Formula]]) -> 
             name = str(condition["condition_name"])
             if name in conditions:
                 raise TextError(f"condition {name!r} is there twice")
+            if [*regions] != sorted(regions):
+                raise TextError(
+                    f"the regions of condition {name!r} are listed as {', '.join(map(str, regions))}; expected them in "
+                    "the order of their numbers, which is that of the sentence"
+                )
             if not any(content.strip() for content in regions.values()):
                 raise TextError(f"all regions of condition {name!r} are empty")
             conditions[name] = regions

@@ -19,11 +19,12 @@ Leading whitespaces of language models' subword vocabulary pose a confound (2024
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import numpy as np
 
 from chainrule.protocol import END, UNKNOWN
+from chainrule.text.tokenization.tokenizer import documents_of
 from chainrule.text.units import begins_word, words_of
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from chainrule.evaluation.token_scores import TokenLogProbs
     from chainrule.protocol import LanguageModel
+    from chainrule.text.corpus.block import Block
     from chainrule.text.tokenization.detokenizer import Alignment
     from chainrule.text.tokenization.tokenizer import Tokenizer
 
@@ -172,6 +174,30 @@ def read_contexts(
     return contexts
 
 
+def read_block(
+    model: LanguageModel[Any],
+    tokenizer: Tokenizer,
+    block: Block,
+    *,
+    word_ends: bool = True,
+    entropy: bool = False,
+    convention: Convention = "chainrule",
+) -> list[Contexts] | None:
+    """What a model expected before each token of the documents of a block; None where nothing of it is needed.
+
+    Networks are always read so, that the scores of their tokens do not depend on what else is asked for.
+    """
+    borders = word_borders(tokenizer, convention) if word_ends else None
+    if borders is None and not entropy and not has_text_rows(model):
+        return None
+    return read_contexts(model, documents_of(tokenizer.encode_block(block).ids), borders=borders, entropy=entropy)
+
+
+def has_text_rows(model: LanguageModel[Any]) -> bool:
+    """Whether a model gives the distributions at all positions of texts at once, as networks do."""
+    return hasattr(model, "text_rows")
+
+
 def _no_contexts(tokens: int) -> Contexts:
     zeros = np.zeros
     return Contexts(
@@ -257,8 +283,8 @@ def _distributions(
     model: LanguageModel[Any], texts: Sequence[Int32[ndarray, " T"]]
 ) -> Iterator[tuple[Sequence[int], Sequence[int], Float32[ndarray, "part V"]]]:
     """Distributions of the next token, each with its text and how many of this text's tokens were read before it."""
-    together = getattr(model, "text_rows", None)
-    if together is not None:  # networks: each text with the bits that it has alone
+    if has_text_rows(model):  # networks: each text with the bits that it has alone
+        together = cast("Any", model).text_rows
         places = [(number, place) for number, text in enumerate(texts) for place in range(len(text) + 1)]
         done = 0
         for rows in together(texts, _ROWS):

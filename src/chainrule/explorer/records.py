@@ -20,7 +20,7 @@ from chainrule.api.models.language_models import CausalModel, CausalNetwork, Mas
 from chainrule.api.models.model import Model, check_kind
 from chainrule.api.seq2seq.caption_model import CaptionModel
 from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel
-from chainrule.api.texts.surprisal import documents, read_block, word_figures
+from chainrule.api.texts.surprisal import documents, word_figures
 from chainrule.applications.detection import rank_texts
 from chainrule.base.arguments import check_least
 from chainrule.base.distributions import top_of
@@ -29,6 +29,7 @@ from chainrule.decoding.config import SamplingConfig
 from chainrule.decoding.limits import GrowingText
 from chainrule.decoding.next_token import History, Rules, normalise, warped_candidates
 from chainrule.errors import ChainruleError, SettingError
+from chainrule.evaluation.surprisal import read_block
 from chainrule.explorer.example import example_of, message_of
 from chainrule.mixture.adaptive import AdaptiveMixture
 from chainrule.mixture.interpolation import LinearMixture, LogLinearMixture
@@ -114,7 +115,7 @@ def surprisals(model: Model, text: str, by: By = "tokens") -> Json:
         byte_array(read.encode("utf-8", "replace") + bytes([NEVER_IN_UTF8])), "the text", 1, NEVER_IN_UTF8, ""
     )
     pays_for_ends = by == "words" and len(read) <= _RANKED and continues.is_distribution
-    contexts = read_block(continues, block) if pays_for_ends else None
+    contexts = read_block(continues.language_model, continues.tokenizer, block) if pays_for_ends else None
     [document] = documents(continues, block, by, contexts)
     record, name = document.as_json(by), by.removesuffix("s")
     units = [{"text": unit.pop(name), **unit} for unit in record.pop(f"{name}_scores")]

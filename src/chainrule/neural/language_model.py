@@ -39,7 +39,7 @@ from chainrule.neural.scoring import (
     top_tokens,
     window_start,
 )
-from chainrule.protocol import BEGIN, END
+from chainrule.protocol import END
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -162,6 +162,8 @@ class NeuralModel(NetworkVectors):
             parts.append("cache:int8")
         if self.network.alone:
             parts.append("alone")
+        if self.network.begin is not None:
+            parts.append(f"begin:{self.network.begin}")
         return "|".join(parts)
 
     def score(
@@ -204,8 +206,8 @@ class NeuralModel(NetworkVectors):
         return stream_rows(self.network, texts, size)
 
     def text_rows(self, texts: Sequence[Tokens], size: int) -> Iterator[Float32[ndarray, "part vocab"]]:
-        """The distributions at the positions of texts, </s> included, one text after the other, `size` at a time; each
-        has the same bits whatever the other texts are.
+        """The distributions at the positions of texts, </s> included, one text after the other, at most `size` at a
+        time; each has the same bits whatever the other texts are.
         """
         ended = [np.append(as_tokens(text), np.int32(END)) for text in texts]
         for text in ended:
@@ -439,8 +441,7 @@ class NeuralModel(NetworkVectors):
         encoder = self.network.encoder
         if self.network.memory == "document":
             inputs = inputs[np.flatnonzero(inputs == END)[-1] :]
-        if self.network.config.begins_with == "<s>" and not encoder.is_bidirectional:
-            inputs = np.where(inputs == END, BEGIN, inputs)
+        inputs = np.where(inputs == END, self.network.first_token, inputs)
         if encoder.context is not None:
             return inputs[window_start(len(inputs), encoder.context) :]
         reach = self.network.reach

@@ -83,10 +83,12 @@ class Network(nn.Module):
 
     alone: whether texts are scored each in a pass of its own; None where that costs nothing. stride: the distance
     between the windows in which texts longer than the context are scored, in tokens; None for half of the context.
+    begin: the token that texts begin with, in place of what the configuration says; None for that.
     """
 
     alone: bool | None = None
     stride: int | None = None
+    begin: int | None = None
 
     def __init__(
         self,
@@ -156,13 +158,20 @@ class Network(nn.Module):
         return hidden + self.ngram_memory(self.as_read(tokens))[0].to(hidden.dtype)
 
     def as_read(self, tokens: Int64[Tensor, "B T"]) -> Int64[Tensor, "B T"]:
-        """The tokens that are read: the </s> before a text becomes <s> where texts begin with that.
+        """The tokens that are read: the </s> before a text becomes what texts begin with, where that is another token.
 
         A network with a document's memory reads </s> only as what a text begins with.
         """
-        if self.config.begins_with == "<s>" and not self.encoder.is_bidirectional:
-            return torch.where(tokens == END, BEGIN, tokens)
-        return tokens
+        return tokens if self.first_token == END else torch.where(tokens == END, self.first_token, tokens)
+
+    @property
+    def first_token(self) -> int:
+        """The token that is read before a text."""
+        if self.encoder.is_bidirectional:
+            return END
+        if self.begin is not None:
+            return self.begin
+        return BEGIN if self.config.begins_with == "<s>" else END
 
     def embed(self, tokens: Int64[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
         """The vectors of the tokens, `as_read`."""

@@ -216,7 +216,7 @@ def stream_rows(
 ) -> Iterator[Float32[ndarray, "part V"]]:
     """The distributions of the tokens of texts, one text after the other, `size` positions at a time.
 
-    alone: whether each has the bits that it has without the other texts.
+    alone: whether each has the bits that it has without the other texts; parts may then be smaller, which saves copies.
     """
     waiting: list[ndarray] = []
     count = 0
@@ -224,15 +224,24 @@ def stream_rows(
     for hidden in hidden_states(network, rows):
         for low in range(0, len(hidden), size):
             with torch.inference_mode():
-                waiting.append(_normalised(network.output.log_probs(hidden[low : low + size]).cpu().numpy()))
-            count += len(waiting[-1])
+                part = _normalised(network.output.log_probs(hidden[low : low + size]).cpu().numpy())
+            check_log_probs(part)
+            if alone and count + len(part) > size:
+                yield _joined(waiting)
+                waiting, count = [], 0
+            waiting.append(part)
+            count += len(part)
             while count >= size:
-                joined = np.concatenate(waiting)
-                check_log_probs(joined[:size])
+                joined = _joined(waiting)
                 yield joined[:size]
-                waiting, count = [joined[size:]], count - size
+                waiting, count = [joined[size:]] * (count > size), count - size
     if count:
-        yield np.concatenate(waiting)
+        yield _joined(waiting)
+
+
+def _joined(parts: Sequence[ndarray]) -> ndarray:
+    """Arrays of rows as one, without a copy of a single one."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _normalised(log_probs: Float32[ndarray, "R V"]) -> Float32[ndarray, "R V"]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from chainrule.errors import ModelFormatError, SettingError
+from chainrule.protocol import UNKNOWN
 from chainrule.text.tokenization.vocabulary import MARKER_TOKENS, Vocabulary
 
 if TYPE_CHECKING:
@@ -80,6 +81,15 @@ def name_before(record: Json, splitter: Subword) -> str | None:
     numbering = TokenIdMap(**origin["tokens"])
     number = numbering.end if numbering.masked or numbering.begin is None else numbering.begin
     return next((name for name, own in splitter.numbers.items() if own == number), None)
+
+
+def id_of_name(record: Json, splitter: Any, vocabulary: Vocabulary, name: str) -> int | None:
+    """Our id of a token by its name, in a checkpoint of others by theirs; None if there is no such token."""
+    numbers: Mapping[str, int] = getattr(splitter, "numbers", {})
+    if (origin := record.get("hugging_face")) is not None and name in numbers:
+        return int(TokenIdMap(**origin["tokens"]).ours()[numbers[name]])
+    number = vocabulary.id_of(name)
+    return None if number == UNKNOWN and name != MARKER_TOKENS[UNKNOWN] else number
 
 
 def rows_by_ours(array: ndarray, numbering: TokenIdMap) -> ndarray:

@@ -208,9 +208,10 @@ def box_rows(picture: LabelledPicture, frame: Frame, index: Mapping[str, int]) -
 
 def _read_picture(folder: str, place: str, record: dict[str, Any], frame: Frame | None) -> LabelledPicture:
     """Raises TextError."""
-    path = read_field(record, "picture" if "picture" in record else "image", place)
+    field = "image" if "image" in record and "picture" not in record else "picture"
+    path = read_field(record, field, place)
     if not isinstance(path, str) or not path:
-        raise TextError(f"{place}: image is {path!r}; expected the path of a picture")
+        raise TextError(f"{place}: {field} is {path!r}; expected the path of a picture")
     labels = boxes_of_record(record, place, ("label", "phrase"))
     picture = as_picture(os.path.join(folder, path))
     height, width = picture.pixels.shape[:2]

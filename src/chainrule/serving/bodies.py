@@ -368,7 +368,11 @@ def parse_body(data: bytes, kind: type[BodyType]) -> BodyType:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         field = ".".join(str(part) for part in first["loc"][:1]) or None
-        raise ApiError(400, _in_our_words(first, kind), param=field, code="invalid_value") from None
+        message = _in_our_words(first, kind)
+        if first["type"] == "missing" and isinstance(first["input"], dict):
+            other = next((name for name in first["input"] if name not in kind.model_fields), None)
+            message += "" if other is None else f", and there is no field {str(other)[:_SHOWN]}; is it {field}?"
+        raise ApiError(400, message, param=field, code="invalid_value") from None
     if body.unknown:
         name = body.unknown[0]
         known = get_close_matches(name, kind.model_fields, 1, 0.8)

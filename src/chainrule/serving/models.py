@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -25,10 +24,12 @@ from chainrule.api.models.language_models import CausalModel
 from chainrule.api.models.load_model import is_exact
 from chainrule.api.models.model import Model
 from chainrule.api.opening import load, model_class_at, open_drafting
+from chainrule.api.seq2seq.caption_model import CaptionModel
+from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel
 from chainrule.api.speech.speech_model import SpeechModel
 from chainrule.api.texts.correct import corrector, has_words, word_index
 from chainrule.base.files import read_file
-from chainrule.errors import ChainruleError, SettingError
+from chainrule.errors import ChainruleError, ModelFormatError, SettingError
 from chainrule.families.table import FAMILIES
 from chainrule.protocol import UNKNOWN
 from chainrule.serving.bodies import ApiError
@@ -36,12 +37,11 @@ from chainrule.serving.generation.scheduler import Scheduler
 from chainrule.serving.generation.tokens import TokenNames, TokenRows, finite, token_arrays
 from chainrule.serving.generation.work import Call, PendingRequest
 from chainrule.storage.config_json import CONFIG, read_config
+from chainrule.storage.model_folder import saved_family
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from chainrule.api.seq2seq.caption_model import CaptionModel
-    from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel
     from chainrule.applications.correction.corrector import Corrector
     from chainrule.applications.correction.spans import Corrected
     from chainrule.applications.correction.word_index import WordIndex
@@ -113,7 +113,6 @@ class ServedModel:
         """
         self.name, self.fingerprint, self.limits = name, fingerprint, limits
         self.any_model = model
-        self.created = int(time.time())
         self.context: int | None = None
         engine: Any = None
         if isinstance(model, Model):
@@ -281,6 +280,27 @@ class ModelTable:
     def default(self) -> str:
         """The first model's name."""
         return next(iter(self._entries))
+
+    def created(self, name: str) -> int:
+        """When the files of a model were written, in seconds since 1970; 0 where they are gone."""
+        path = self._entries[name].path
+        try:
+            return int(os.stat(path / CONFIG if path.is_dir() else path).st_mtime)
+        except OSError:
+            return 0
+
+    def saved_family(self, name: str) -> str | None:
+        """The family of a model, as `ServedModel.family`, if the configuration of its folder says it; None where only
+        opening it shows that.
+        """
+        path = self._entries[name].path
+        try:
+            kind = model_class_at(path)
+            if kind is CaptionModel or kind is Seq2SeqModel:
+                return "pictures" if kind is CaptionModel else "pairs"
+            return saved_family(path)
+        except ModelFormatError:
+            return None
 
     def open_models(self) -> Iterator[ServedModel]:
         """All open models, also replaced ones that still answer earlier requests."""

@@ -105,7 +105,9 @@ class Service:
         self.table, self.limits = table, limits
 
     async def models(self) -> Json:
-        """The list of models; for open ones, with how many tokens they read at once."""
+        """The list of models, with the time at which their files were written, and their families, if a folder says it
+        before the model is opened; of open ones, with how many tokens they read at once.
+        """
         return {"object": "list", "data": [self._model(name) for name in self.table.names]}
 
     async def model(self, name: str) -> Json:
@@ -114,11 +116,10 @@ class Service:
 
     def _model(self, name: str) -> Json:
         open_model = next((served for served in self.table.open_models() if served.name == name), None)
-        entry: Json = {"id": name, "object": "model", "created": 0, "owned_by": "chainrule", "max_model_len": None}
+        entry: Json = {"id": name, "object": "model", "created": self.table.created(name), "owned_by": "chainrule"}
         if open_model is not None:
-            entry |= {"created": open_model.created, "max_model_len": open_model.context}
-            entry["family"] = open_model.family
-        return entry
+            return {**entry, "max_model_len": open_model.context, "family": open_model.family}
+        return {**entry, "max_model_len": None, "family": self.table.saved_family(name)}
 
     async def complete(self, body: CompletionBody) -> Answer:
         """The texts after prompts, or between them and a suffix: a record, or chunks."""
@@ -340,8 +341,10 @@ class Service:
         return options | {"beam": TargetBeam(size=options.get("beam", TargetBeam.size))}
 
     def _texts(self, value: str | list[str]) -> list[str]:
-        """The texts of `input`, of which there may be one alone. Raises ApiError if there are too many."""
+        """The texts of `input`, of which there may be one alone. Raises ApiError if there are none, or too many."""
         texts = [value] if isinstance(value, str) else value
+        if not texts:
+            raise ApiError(400, "input is an empty list; expected a text, or a list of texts", param="input")
         if len(texts) > self.limits.prompts:
             raise ApiError(
                 400, f"input has {len(texts):,} texts; expected at most {self.limits.prompts:,}", param="input"

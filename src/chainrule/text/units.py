@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Literal, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -63,6 +64,17 @@ def begins_word(tokenizer: Tokenizer, *, spaces_only: bool = False) -> Bool[ndar
     The tokens of word and whitespace tokenizers are whole words, so all of them do. spaces_only: tokens of pieces that
     start with other white space, such as line feeds, do not, nor do markers.
     """
+    key = len(tokenizer.vocabulary), spaces_only  # a vocabulary only grows
+    known = _BEGINS.setdefault(tokenizer, {})
+    if key not in known:
+        known[key] = _begins_word(tokenizer, spaces_only=spaces_only)
+    return known[key].copy()
+
+
+_BEGINS: WeakKeyDictionary[Tokenizer, dict[tuple[int, bool], Bool[ndarray, " V"]]] = WeakKeyDictionary()
+
+
+def _begins_word(tokenizer: Tokenizer, *, spaces_only: bool) -> Bool[ndarray, " V"]:
     tokens = tokenizer.vocabulary.tokens()
     if tokenizer.name in ("word", "whitespace"):
         return np.ones(len(tokens), np.bool_)

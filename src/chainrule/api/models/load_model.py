@@ -6,6 +6,7 @@ Reads model folders, Hugging Face and GGUF checkpoints, ARPA files and KenLM's b
 from __future__ import annotations
 
 import os
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ from chainrule.open_models.gguf.adapters import is_gguf_adapter
 from chainrule.open_models.gguf.reading import open_gguf_checkpoint
 from chainrule.open_models.importing import import_checkpoint
 from chainrule.open_models.llama2c import describe_wrong_size, is_llama2c, open_llama2c
+from chainrule.open_models.vocabulary import id_of_name
 from chainrule.storage.config_json import read_config
 from chainrule.storage.gguf import is_gguf
 from chainrule.storage.hugging_face import is_hugging_face, open_folder
@@ -37,6 +39,7 @@ from chainrule.text.tokenization.config import TokenizerConfig, as_config
 from chainrule.text.tokenization.splitters import Normaliser, splitter_marked_in
 from chainrule.text.tokenization.subword_decoders import looks_like_pieces
 from chainrule.text.tokenization.tokenizer import Tokenizer
+from chainrule.text.tokenization.vocabulary import MARKER_TOKENS
 
 if TYPE_CHECKING:
     from chainrule.api.models.model import Model
@@ -85,6 +88,7 @@ def load(
     alone: bool | None = None,
     window_stride: int | None = None,
     cache_bits: int | None = None,
+    begin: str | None = None,
     progress: Progress = silent,
 ) -> Model:
     """Opens a model folder, or reads an ARPA file or a binary of KenLM's.
@@ -126,9 +130,13 @@ def load(
     with prefix_errors(os.fspath(path)):
         if window_stride is not None and not has_windows(model.engine):
             raise SettingError("this model does not read texts in windows, so there is no window_stride; leave it out")
+        if begin is not None and not has_beginning(model.engine):
+            raise SettingError("this model does not read each text from a beginning token; leave begin out")
         if cache_bits is not None and not has_cache(model.engine):
             raise SettingError("this model keeps no keys and values of tokens, so there is no cache_bits; leave it out")
-        _set_reading(model.engine, _is_alone(alone), _stride(window_stride), _cache_bits(cache_bits))
+        _set_reading(
+            model.engine, _is_alone(alone), _stride(window_stride), _beginning(model, begin), _cache_bits(cache_bits)
+        )
     return model
 
 
@@ -148,14 +156,27 @@ def has_cache(engine: Any) -> bool:
     return getattr(encoder, "has_cache", False) is True
 
 
-def _set_reading(engine: Any, alone: bool | None, stride: int | None, cache_bits: int | None) -> None:
+def has_beginning(engine: Any) -> bool:
+    """Whether a model, or one that it is made of, is a network that reads each text from a token that begins it."""
+    if any(map(has_beginning, getattr(engine, "models", ()))):
+        return True
+    network = getattr(engine, "network", None)
+    is_bidirectional = getattr(getattr(network, "encoder", None), "is_bidirectional", True)
+    return not is_bidirectional and getattr(network, "memory", None) == "document"
+
+
+def _set_reading(
+    engine: Any, alone: bool | None, stride: int | None, begin: int | None, cache_bits: int | None
+) -> None:
     """Says to the networks of a model how they read texts. Raises SettingError."""
     for part in getattr(engine, "models", ()):
-        _set_reading(part, alone, stride, cache_bits)
+        _set_reading(part, alone, stride, begin, cache_bits)
     network = getattr(engine, "network", None)
     if network is None or not hasattr(network, "encoder"):
         return
     network.alone = alone
+    if has_beginning(engine):
+        network.begin = begin
     if cache_bits is not None and has_cache(engine):
         network.encoder.set_cache_bits(cache_bits)
     context = network.encoder.context
@@ -169,6 +190,24 @@ def _set_reading(engine: Any, alone: bool | None, stride: int | None, cache_bits
 def _is_alone(alone: bool | None) -> bool | None:
     """Whether each text has a pass of its own: as given, else as the environment variable CHAINRULE_ALONE says."""
     return (os.environ.get("CHAINRULE_ALONE", "") not in ("", "0") or None) if alone is None else alone
+
+
+def _beginning(model: Model, begin: str | None) -> int | None:
+    """The token that texts begin with, as given, else as the environment variable CHAINRULE_BEGIN says; None for the
+    model's own. Raises SettingError.
+    """
+    name = os.environ.get("CHAINRULE_BEGIN", "") if begin is None else begin
+    if begin is None and (not name or not has_beginning(model.engine)):
+        return None
+    splitter, vocabulary = model.tokenizer.splitter, model.tokenizer.vocabulary
+    number = id_of_name(model.record, splitter, vocabulary, name)
+    if number is None:
+        known = [*getattr(splitter, "numbers", {}), *MARKER_TOKENS]
+        near = get_close_matches(name, known, 3) or [one for one in known if one.startswith("<|")][:5] or MARKER_TOKENS
+        raise SettingError(
+            f"begin is {name!r}, and the model has no such token; expected one such as {', '.join(near)}"
+        )
+    return number
 
 
 def _stride(wanted: int | None) -> int | None:

@@ -103,9 +103,10 @@ class Frequencies:
 class WordFrequencies:
     """ln of the relative frequency of words: of counts, or under a unigram model.
 
-    A word that has no count has that of the word without the punctuation around it, or in lower case, or both.
+    A word that has no count, or 0, has that of the word without the punctuation around it, or in lower case, or both.
 
-    source: a file, whose lines are a word, a tab and its count (longer n-grams are left out), a dictionary, or a
+    source: a file, whose lines are a word, a tab and its count, each word once (longer n-grams are left out), a
+    dictionary, or a
     unigram model or its folder. Raises TextError; SettingError if the model is not a unigram model.
 
     good:  WordFrequencies({"the": 3, "dog": 1}).log_frequencies(["Dog."])  # [ln 1/4]
@@ -162,6 +163,7 @@ def _read_counts(path: Path) -> dict[str, float]:
     from chainrule.text.corpus.plain_text import lines_of
 
     counts: dict[str, float] = {}
+    lines: dict[str, int] = {}
     for number, line in enumerate(lines_of(path), 1):
         word, tab, count = line.rpartition("\t")
         if not line.strip() or " " in word:
@@ -172,7 +174,12 @@ def _read_counts(path: Path) -> dict[str, float]:
             value = math.nan
         if not tab or not 0 <= value < math.inf:
             raise TextError(f"{path}, line {number}: is {line[:40]!r}; expected a word, a tab and its count")
-        counts[word] = counts.get(word, 0) + value
+        if word in counts:
+            raise TextError(
+                f"{path}, line {number}: {word!r} was counted on line {lines[word]} already; give each word one line, "
+                "with the sum of its counts"
+            )
+        counts[word], lines[word] = value, number
     if not any(counts.values()):
         raise TextError(f"{path}: no word is counted in it; expected lines of a word, a tab and its count")
     return counts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import repeat
@@ -99,30 +100,31 @@ class Document:
 
 def word_documents(model: Model, block: Block, *, word_ends: bool, convention: Convention) -> Iterator[Document]:
     """Scores every word of a block; with word_ends, each with its own end."""
-    contexts = read_block(model, block, word_ends=word_ends, convention=convention)
-    if contexts is None:  # tokens are words, or their ends are not asked for
-        yield from (replace(document, word_ends=word_ends) for document in documents(model, block, "words"))
-        return
-    figures = word_figures(model, block, contexts)
+    from chainrule.evaluation.surprisal import read_block
+
+    contexts = read_block(model.language_model, model.tokenizer, block, word_ends=word_ends, convention=convention)
+    figures = word_figures(model, block, contexts, word_ends=word_ends)
     for document, own in zip(documents(model, block, "words", contexts), figures, strict=True):
-        assert own.corrections is not None
-        yield document.with_ends(own.corrections)
+        yield replace(document, word_ends=False) if own.corrections is None else document.with_ends(own.corrections)
 
 
 def documents(model: Model, block: Block, by: By, contexts: Sequence[Contexts] | None = None) -> Iterator[Document]:
     """Scores every document of a block by unit; tokens are shown as the tokenizer writes them.
 
     Each text is read by itself, so that its figures are the same to the last bit whatever stands beside it. contexts:
-    what the model expected, if that was read, of which scores of networks are a part.
+    what the model expected, if that was read; scores of networks are always taken from it, so that they do not depend
+    on what else is asked for.
     """
     import numpy as np
 
-    from chainrule.evaluation.surprisal import units
+    from chainrule.evaluation.surprisal import has_text_rows, read_block, units
     from chainrule.evaluation.token_scores import score_stream_tokens, score_tokens
     from chainrule.protocol import END
 
     encoded = model.tokenizer.encode_block(block)
-    if contexts and hasattr(model.language_model, "score_stream_with_unknown"):  # which networks have
+    if contexts is None:
+        contexts = read_block(model.language_model, model.tokenizer, block, word_ends=False)
+    if contexts and has_text_rows(model.language_model):
         both = ([own.log_probs for own in contexts], [own.unknown for own in contexts])
         scored = score_stream_tokens(encoded, model.speller, *map(np.concatenate, both))
     else:
@@ -208,6 +210,8 @@ def surprisal(source: Source | Paths, model: Model | Mapping[str, Model], option
         raise SettingError(
             f"the convention {options.convention} says how words end; it is for words, not for {options.by}"
         )
+    if not options.word_ends and options.by != "words":
+        raise SettingError(f"word ends are those of words, not of {options.by}; leave no-word-ends out")
     if options.convention != "chainrule" and not options.word_ends:
         raise SettingError(f"the convention {options.convention} says how words end; leave it, or no-word-ends, out")
     if options.word_entropy and options.by != "words":
@@ -228,7 +232,8 @@ class Surprisals:
         word              or token, character, byte, text
         length            of a word, in characters, with its punctuation
         log_frequency     if asked for: ln of the word's relative frequency; None if it has none
-        surprisal_bits    -log2 P, the spelling of unknown tokens included; of a word, with its end
+        surprisal_bits    -log2 P, the spelling of unknown tokens included; of a word, with its end; by another
+                          convention than chainrule's, surprisal_minicons_bits
         uncorrected_bits  of a word: the sum of its tokens' surprisals, which pays for the end of the word before it
         entropy_bits      if asked for: of the next token, before the word's first one. Where tokens are words, this is
                           the entropy of the next word; else see word_entropy_bits
@@ -242,12 +247,14 @@ class Surprisals:
     the columns are surprisal_nats, uncorrected_nats and entropy_nats. Columns of one of several models end in its name
     (surprisal_bits_lm), and those of previous words in _prev1, _prev2 and so on.
 
-    empty: once the table was read, the numbers of the texts that have no rows.
+    empty: once the table was read, the numbers of the texts that have no rows. words: how many rows are words, and
+    infrequent: the words among them that have no frequency, each with its number of rows; of tables with frequencies.
     """
 
     def __init__(self, source: Source, models: Mapping[str, Model], options: SurprisalOptions) -> None:
         self._source, self._models, self._options = source, models, options
         self.empty: list[int] = []
+        self.words, self.infrequent = 0, Counter[str]()
         self._fields: Mapping[str, Any] = {}
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
@@ -293,7 +300,7 @@ class Surprisals:
             blocks, field = self._source.blocks_as_they_come(inside, "scoring", fields=True), self._source.reading.field
         else:
             blocks, field = self._source.blocks(inside, "scoring"), ""
-        self.empty, self._fields = [], {}
+        self.empty, self.words, self.infrequent, self._fields = [], 0, Counter(), {}
         for block in blocks:
             done = 0
             for piece in block.pieces(_PART_BYTES):
@@ -325,6 +332,11 @@ class Surprisals:
                 row |= {column: value for column, value in more.items() if column not in row}
         if counted is not None:
             values = counted.log_frequencies([row["word"] for row in rows])
+            of_text = len(rows) - self._options.ends  # without </s>
+            self.words += of_text
+            self.infrequent.update(
+                row["word"] for row, value in zip(rows[:of_text], values, strict=False) if value is None
+            )
             rows = [
                 {**dict(items[:4]), "log_frequency": value, **dict(items[4:])}
                 for items, value in zip(([*row.items()] for row in rows), values, strict=True)
@@ -337,6 +349,12 @@ class Surprisals:
         return rows
 
 
+def surprisal_column(options: SurprisalOptions) -> str:
+    """The column of words' surprisals with their ends, which names any convention but ours."""
+    convention = "" if options.convention == "chainrule" else f"{options.convention}_"
+    return f"surprisal_{convention}{'nats' if options.nats else 'bits'}"
+
+
 _SPILLS = ("length", "log_frequency", "surprisal_", "uncorrected_", "entropy_", "word_entropy_")
 
 
@@ -344,13 +362,16 @@ def rows_of_block(
     model: Model, block: Block, options: SurprisalOptions, suffix: str = ""
 ) -> Iterator[list[dict[str, Any]]]:
     """The rows of each text of a block, see `Surprisals`. suffix: of the names of columns that depend on the model."""
+    from chainrule.evaluation.surprisal import read_block
+
     by, unit = options.by, "nats" if options.nats else "bits"
     scale = -1.0 if options.nats else -1 / math.log(2)
     figures: Iterator[Any] = repeat((None, None, None, None))
     contexts = None
     if by in ("words", "tokens"):
         contexts = read_block(
-            model,
+            model.language_model,
+            model.tokenizer,
             block,
             word_ends=by == "words" and options.word_ends,
             entropy=options.entropy or options.word_entropy > 0,
@@ -384,7 +405,9 @@ def rows_of_block(
             if by == "words":
                 row["length"] = one.stop - one.start
             if corrections is not None:
-                row[f"surprisal_{unit}{suffix}"] = scale * (one.text_log_prob + float(corrections[i])) + 0.0  # no -0
+                row[surprisal_column(options) + suffix] = (
+                    scale * (one.text_log_prob + float(corrections[i])) + 0.0
+                )  # no -0
             name = "uncorrected" if by == "words" else "surprisal"
             row[f"{name}_{unit}{suffix}"] = scale * one.text_log_prob + 0.0
             if entropies is not None:
@@ -473,22 +496,3 @@ def word_figures(
         figures.append(WordFigures(corrections, entropies, ranks, of_words))
         start += len(texts[i]) + 1
     return figures
-
-
-def read_block(
-    model: Model,
-    block: Block,
-    *,
-    word_ends: bool = True,
-    entropy: bool = False,
-    convention: Convention = "chainrule",
-) -> list[Contexts] | None:
-    """What a model expected before each token of the documents of a block; None where nothing of it is needed."""
-    from chainrule.evaluation.surprisal import read_contexts, word_borders
-    from chainrule.text.tokenization.tokenizer import documents_of
-
-    borders = word_borders(model.tokenizer, convention) if word_ends else None
-    if borders is None and not entropy:
-        return None
-    texts = documents_of(model.tokenizer.encode_block(block).ids)
-    return read_contexts(model.language_model, texts, borders=borders, entropy=entropy)

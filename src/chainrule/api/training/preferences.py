@@ -16,7 +16,7 @@ from chainrule.api.models.load_model import build_model, load
 from chainrule.api.models.model import check_kind
 from chainrule.api.run import record_header, training_run
 from chainrule.errors import SettingError, TextError, prefix_errors
-from chainrule.protocol import BEGIN, END
+from chainrule.protocol import END
 from chainrule.text.preferences import digest_of_preferences, read_preferences
 from chainrule.training.config import TrainingConfig
 
@@ -108,7 +108,7 @@ def _encoder(model: Model) -> Callable[[Preference], Pair]:
     """A function from a pair to what the network reads. It raises TextError with the pair's place."""
     from chainrule.training.objectives.preferences import Pair, Row
 
-    begin = BEGIN if model.engine.network.config.begins_with == "<s>" else END
+    begin = model.engine.network.first_token
     texts = TextEncoder(model.tokenizer)
     chat: list[Any] = []
 

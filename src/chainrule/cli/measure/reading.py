@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.measure.score import names_of
+from chainrule.cli.measure.score import names_of, note_convention
 from chainrule.cli.shared.models import open_model
 from chainrule.cli.shared.options import FILE, NO_FLAGS, Flags, Json, Overwrite, given_settings
 from chainrule.cli.shared.screen import note, print_json, progress_bar
@@ -74,6 +74,8 @@ def reading(
             name: open_model(path, None, None, progress, kind=CausalModel)
             for name, path in zip(names_of(models), models, strict=True)
         }
+        for own, path in zip(opened.values(), models, strict=True):
+            note_convention(own, path, settings)
         measured = reading_times(times, text, opened, progress=progress, **settings)
     if output is not None:
         measured.save(output)
@@ -85,6 +87,6 @@ def reading(
         print_json(measured.as_json())
     else:
         print(measured)
-    for told in (measured.unguarded, measured.warning):
+    for told in (measured.unguarded, measured.coarse, measured.warning):
         if told is not None:
             note(told)

@@ -129,6 +129,7 @@ def score(
         return
     with progress_bar() as progress:
         scorer = open_model(model, tokenizer, markers, progress, kind=ScoringModel)
+        note_convention(scorer, model, ends)
         if scorer.is_bidirectional and by is None:
             note("these are pseudo-log-likelihoods, not probabilities: compare them with others of this model alone")
         # A progress bar would break into the output.
@@ -169,6 +170,15 @@ def names_of(paths: tuple[Path, ...]) -> list[str]:
     return ["-".join(part.strip("/") for part in name) for name in names]
 
 
+def note_convention(model: Model, path: Path, settings: Mapping[str, Any]) -> None:
+    """Says where a convention of how words end has no effect. settings: the options that were given."""
+    from chainrule.evaluation.surprisal import word_borders
+
+    convention = settings.get("convention", "chainrule")
+    if convention != "chainrule" and word_borders(model.tokenizer) is None:
+        note(f"--convention {convention} has no effect on {path}, whose tokens are words, which end where they end")
+
+
 def _write_table(
     paths: tuple[Path, ...],
     source: Corpus | Treebank,
@@ -194,6 +204,15 @@ def _write_table(
         }
         table = surprisal(source, models, by=by or "texts", progress=progress, **settings)
         table.save(output, overwrite=overwrite)
+    for name, path in zip(names, paths, strict=True):
+        note_convention(models[name], path, settings)
+    if table.infrequent:
+        some = ", ".join(word for word, _ in table.infrequent.most_common(_SHOWN))
+        more = ", ..." if len(table.infrequent) > _SHOWN else ""
+        note(
+            f"{table.infrequent.total():,} of {count_of(table.words, 'word')} have no frequency, or a count of 0; "
+            f"their cells are empty: {some}{more}"
+        )
     if table.empty:
         some = ", ".join(f"{number:,}" for number in table.empty[:_SHOWN])
         more = f" and {len(table.empty) - _SHOWN:,} more" if len(table.empty) > _SHOWN else ""

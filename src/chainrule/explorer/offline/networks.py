@@ -95,7 +95,7 @@ def network_model(engine: NeuralModel, arrays: Arrays) -> Json:
             shapes[name] = list(own.shape)
     shared = {
         "shapes": shapes,
-        "begins_with": 1 if network.config.begins_with == "<s>" else 2,
+        "begins_with": network.first_token,
         "embedding_scale": float(network.embedding.scale),
     }
     if isinstance(encoder, Recurrent):

@@ -115,6 +115,11 @@ def _packed_model(name: str, model: Model, options: PageOptions) -> str:
             from chainrule.explorer.offline.networks import check_network, network_model  # needs torch
 
             check_network(own.engine)
+            if options.int8 and own.family != "transformer":
+                raise SettingError(
+                    f"int8 quantises the matrices of Transformers alone, and this model is of family {own.family}; "
+                    "leave it out: the page then has the weights as they are"
+                )
             own = own.compact() if options.int8 else own
             engine = network_model(own.engine, arrays)
         record = {

@@ -132,6 +132,7 @@ class _DelimitedRows:
 
     def __init__(self, path: Path, file: BinaryIO, delimiter: str) -> None:
         self.columns: list[str] = []
+        self._number = 0  # of the row
         self._path, self._file, self._line = path, file, io.StringIO()
         self._writer = csv.writer(self._line, delimiter=delimiter, lineterminator="\n")
 
@@ -143,7 +144,8 @@ class _DelimitedRows:
         """Raises OutputError."""
         if not self.columns:
             self.write_header(row)
-        _check_columns(self._path, row, self.columns)
+        self._number += 1
+        _check_columns(self._path, self._number, row, self.columns)
         self._write([_cell(row.get(name)) for name in self.columns])
 
     def _write(self, cells: Sequence[Any]) -> None:
@@ -159,13 +161,13 @@ def _cell(value: Any) -> Any:
     return json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, dict | list) else value
 
 
-def _check_columns(path: Path, row: Mapping[str, Any], columns: Collection[str]) -> None:
-    """Raises OutputError."""
+def _check_columns(path: Path, number: int, row: Mapping[str, Any], columns: Collection[str]) -> None:
+    """number: of the row, from 1. Raises OutputError."""
     other = next((name for name in row if name not in columns), None)
     if other is not None:
         raise OutputError(
-            f"{path}: a row has the column {other!r}, which the first row lacks; give each record the same fields, or "
-            "the file a name that ends in .jsonl"
+            f"{path}: row {number:,} has the column {other!r}, which the first row lacks; give each record the "
+            "same fields, or the file a name that ends in .jsonl"
         )
 
 
@@ -175,10 +177,11 @@ def _parquet_rows(
 ) -> Iterator[Callable[[Mapping[str, Any]], None]]:
     pyarrow, parquet = pyarrow_for(str(path))
     rows: list[Mapping[str, Any]] = []
+    written = 0
     writer: Any = None
 
     def flush() -> None:
-        nonlocal writer
+        nonlocal writer, written
         try:
             table = pyarrow.Table.from_pylist(rows, None if writer is None else writer.schema)
         except pyarrow.ArrowException as error:
@@ -188,11 +191,12 @@ def _parquet_rows(
             ) from error
         writer = writer or parquet.ParquetWriter(file, table.schema)
         writer.write_table(table)
+        written += len(rows)
         rows.clear()
 
     def write(row: Mapping[str, Any]) -> None:
         if rows or writer is not None:
-            _check_columns(path, row, rows[0] if rows else writer.schema.names)
+            _check_columns(path, written + len(rows) + 1, row, rows[0] if rows else writer.schema.names)
         rows.append(row)
         if len(rows) == _ROWS:
             flush()
