@@ -40,22 +40,48 @@ def _slot(keys: Array, tokens: Array, key: int, token: int) -> int:
 
 
 @allocating_kernel
-def score_by_cache(
-    stream: Array, vocabulary_size: int, order: int, words: int, log_probs: Array, unknown: Array, evidence: Array
-) -> None:
-    """The log-probabilities of a stream's tokens, and of <unk> at the same positions; </s> empties the cache.
+def empty_tables(vocabulary_size: int, order: int, words: int, tokens: int) -> Any:
+    """What `score_by_cache` begins with, for a stream of so many tokens: an empty cache.
 
-    unknown: (T,), or empty where it is not wanted. evidence: (T, 3), or empty: of the longest context in the cache at
-    each position, its length, how often it was seen, and how many different tokens followed it.
+    That is the table (keys, their tokens, values), of each context how often it was seen and how many different tokens
+    followed it; and what has one size throughout: the contexts of the last positions, the counts of tokens, and four
+    numbers: how many contexts and slots are in use, where the table was made anew, where the window begins.
     """
-    counts = np.zeros(vocabulary_size, np.int64)
-    n, t, c = np.zeros(order + 1, np.int64), np.zeros(order + 1, np.int64), np.zeros(order + 1, np.int64)
     slots = _FEWEST_SLOTS
     keys, key_tokens, values = np.full(slots, _ABSENT, np.int64), np.zeros(slots, np.int32), np.zeros(slots, np.int32)
     seen, types = np.zeros(slots, np.int32), np.zeros(slots, np.int32)  # of contexts
-    path = np.zeros((min(words, stream.size) + 1, max(order, 1)), np.int32)  # contexts of the last positions
-    contexts, used, rebuilt, first = 1, 0, 0, 0  # first: of the window
-    for i in range(stream.size):
+    path = np.zeros((min(words, tokens) + 1, max(order, 1)), np.int32)
+    numbers = np.array([1, 0, 0, 0])
+    return (keys, key_tokens, values, seen, types), (path, np.zeros(vocabulary_size, np.int64), numbers)
+
+
+@allocating_kernel
+def score_by_cache(
+    stream: Array,
+    begin: int,
+    order: int,
+    words: int,
+    tables: Any,
+    fixed: Any,
+    log_probs: Array,
+    unknown: Array,
+    evidence: Array,
+    rows: Array,
+) -> Any:
+    """The log-probabilities of a stream's tokens from a position on; </s> empties the cache. The table after them.
+
+    tables, fixed: the cache before it, as `empty_tables` gives it; overwritten. log_probs: (R,), as many as are scored.
+    unknown: of <unk> at the same positions, (R,), or empty. evidence: (R, 3), or empty: of the longest context in the
+    cache, its length, how often it was seen, and how many different tokens followed it. rows: the whole distributions,
+    (R, V), or empty.
+    """
+    keys, key_tokens, values, seen, types = tables
+    path, counts, numbers = fixed
+    vocabulary_size, slots = counts.size, keys.size
+    contexts, used, rebuilt, first = numbers[0], numbers[1], numbers[2], numbers[3]
+    n, t, c = np.zeros(order + 1, np.int64), np.zeros(order + 1, np.int64), np.zeros(order + 1, np.int64)
+    nodes, shares = np.zeros(order + 1, np.int64), np.ones(order + 2)
+    for i in range(begin, begin + log_probs.size):
         if i - first > words:
             _remove(stream, first, i, order, keys, key_tokens, values, seen, types, path)
             kept = _is_kept(stream[first])
@@ -68,7 +94,7 @@ def score_by_cache(
             if keys[slot] == _ABSENT or seen[values[slot]] == 0:
                 break
             node = values[slot]
-            depth, n[k], t[k] = k, seen[node], types[node]
+            depth, nodes[k], n[k], t[k] = k, node, seen[node], types[node]
             slot = _slot(keys, key_tokens, 2 * node + 1, stream[i])
             c[k] = values[slot] if keys[slot] != _ABSENT else 0
         base = 1.0 / (vocabulary_size - 1)
@@ -78,13 +104,16 @@ def score_by_cache(
             escape = ESCAPE * t[k]
             p = (c[k] + escape * p) / (n[k] + escape)
             p_unknown = escape * p_unknown / (n[k] + escape)
-        log_probs[i] = math.log(p)
+        place = i - begin
+        log_probs[place] = math.log(p)
         if unknown.size:
-            unknown[i] = math.log(p_unknown)
+            unknown[place] = math.log(p_unknown)
         if evidence.size:
-            evidence[i, 0] = depth
-            evidence[i, 1] = n[depth] if depth else 0
-            evidence[i, 2] = t[depth] if depth else 0
+            evidence[place, 0] = depth
+            evidence[place, 1] = n[depth] if depth else 0
+            evidence[place, 2] = t[depth] if depth else 0
+        if rows.size:
+            _fill_row(keys, key_tokens, values, counts, depth, nodes, n, t, shares, rows[place])
         if stream[i] == END:
             for j in range(first, i):
                 counts[stream[j]] = 0
@@ -114,6 +143,41 @@ def score_by_cache(
                 )
         if order > 1:
             contexts, used = _add(stream, i, first, order, keys, key_tokens, values, seen, types, path, contexts, used)
+    numbers[0], numbers[1], numbers[2], numbers[3] = contexts, used, rebuilt, first
+    return keys, key_tokens, values, seen, types
+
+
+@kernel
+def _fill_row(
+    keys: Array,
+    key_tokens: Array,
+    values: Array,
+    counts: Array,
+    depth: int,
+    nodes: Array,
+    n: Array,
+    t: Array,
+    shares: Array,
+    row: Array,
+) -> None:
+    """The log-probabilities of all tokens after the contexts of 1 to `depth` tokens. shares: overwritten.
+
+    A token that has not followed a context has not followed a longer one.
+    """
+    shares[depth + 1] = 1.0
+    for k in range(depth, 0, -1):
+        shares[k] = shares[k + 1] * ESCAPE * t[k] / (n[k] + ESCAPE * t[k])
+    base = 1.0 / (row.size - 1)
+    for token in range(row.size):
+        count = _count_of(counts, token)
+        p = shares[1] * (count + base) / (counts[BEGIN] + 1)
+        for k in range(1, depth + 1 if count else 1):
+            slot = _slot(keys, key_tokens, 2 * nodes[k] + 1, token)
+            if keys[slot] == _ABSENT or values[slot] == 0:
+                break
+            p += shares[k + 1] * values[slot] / (n[k] + ESCAPE * t[k])
+        row[token] = math.log(p)
+    row[BEGIN] = -math.inf
 
 
 @kernel
