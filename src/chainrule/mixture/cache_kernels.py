@@ -112,7 +112,7 @@ def score_by_cache(
     path, counts, numbers = fixed
     contexts, used, since, first = numbers[0], numbers[1], numbers[2], numbers[3]
     n, t, c = np.zeros(order + 1, np.int64), np.zeros(order + 1, np.int64), np.zeros(order + 1, np.int64)
-    nodes, shares = np.zeros(order + 1, np.int64), np.ones(order + 2)
+    nodes, weights = np.zeros(order + 1, np.int64), np.zeros(order + 1)
     base = 1.0 / (counts.size - 1)
     for i in range(begin, begin + log_probs.size):
         if i - first > words:
@@ -143,7 +143,7 @@ def score_by_cache(
             evidence[place, 1] = n[depth] if depth else 0
             evidence[place, 2] = t[depth] if depth else 0
         if rows.size:
-            _fill_row(tallies, entries, counts, depth, nodes, n, t, shares, rows[place])
+            _fill_row(tallies, entries, counts, depth, nodes, n, t, weights, rows[place])
         if stream[i] == END:
             for j in range(first, i):
                 counts[stream[j]] = 0
@@ -202,25 +202,27 @@ def _fill_row(
     nodes: Array,
     n: Array,
     t: Array,
-    shares: Array,
+    weights: Array,
     row: Array,
 ) -> None:
-    """The log-probabilities of all tokens after the contexts of 1 to `depth` tokens. shares: overwritten.
+    """The log-probabilities of all tokens after the contexts of 1 to `depth` tokens. weights: overwritten.
 
     A token that has not followed a context has not followed a longer one.
     """
-    shares[depth + 1] = 1.0
+    share = 1.0  # of the shorter contexts
     for k in range(depth, 0, -1):
-        shares[k] = shares[k + 1] * ESCAPE * t[k] / (n[k] + ESCAPE * t[k])
+        weights[k] = share / (n[k] + ESCAPE * t[k])
+        share *= ESCAPE * t[k] / (n[k] + ESCAPE * t[k])
+    share /= counts[BEGIN] + 1
     base = 1.0 / (row.size - 1)
     for token in range(row.size):
         count = _count_of(counts, token)
-        p = shares[1] * (count + base) / (counts[BEGIN] + 1)
+        p = share * (count + base)
         for k in range(1, depth + 1 if count else 1):
             followed = _count_after(tallies, entries, nodes[k], token)
             if followed == 0:
                 break
-            p += shares[k + 1] * followed / (n[k] + ESCAPE * t[k])
+            p += weights[k] * followed
         row[token] = math.log(p)
     row[BEGIN] = -math.inf
 
