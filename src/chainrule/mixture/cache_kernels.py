@@ -34,7 +34,7 @@ _SUCCESSORS, _CHILDREN = 1, 2  # which others
 
 
 @kernel
-def _key(node: int, kind: int, token: int) -> int:
+def _key(node: int, kind: int, token: int) -> Any:
     """kind: 1 for successors, 0 for children."""
     return ((2 * np.int64(node) + kind) << 32) | np.int64(token)
 
@@ -53,7 +53,7 @@ def _slot(entries: Array, key: int) -> int:
 
 
 @kernel
-def _child(tallies: Array, entries: Array, node: int, token: int) -> int:
+def _child(tallies: Array, entries: Array, node: int, token: int) -> Any:
     """The context with one more token before it; 0 if it is not there."""
     if tallies[node, _CHILD_TOKEN] == token:
         return np.int64(tallies[node, _CHILD])
@@ -64,7 +64,7 @@ def _child(tallies: Array, entries: Array, node: int, token: int) -> int:
 
 
 @kernel
-def _count_after(tallies: Array, entries: Array, node: int, token: int) -> int:
+def _count_after(tallies: Array, entries: Array, node: int, token: int) -> Any:
     """How often a token followed a context."""
     if tallies[node, _TOKEN] == token:
         return np.int64(tallies[node, _COUNT])
