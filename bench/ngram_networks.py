@@ -2,6 +2,7 @@
 
     python bench/ngram_networks.py shakespeare.txt --tokenizer character --family recurrent transformer --order 6
         --minutes 1 --seeds 1 2 3 [--control one-row shuffled in-sample] [-o trials.jsonl]
+    python bench/ngram_networks.py novels.txt --other documentation.txt --tokenizer byte --document file --minutes 1
 
 The last tenth of the text is measured. Of the rest, every twentieth run of 50 lines tunes mixtures, and all others
 train. Settings of networks are those of the command without options. Training runs on one thread, in minutes of
@@ -10,6 +11,10 @@ count. All figures are nats a token. --control also trains what should not help:
 of context (one-row); a memory whose rows are those of other contexts, drawn anew at each step (shuffled); and a
 residual of the n-gram model that has seen the training text (in-sample). --quick leaves out adaptive mixtures and
 caches. --arms takes some of the others alone.
+
+--other measures another domain instead, in bits a byte of the last tenth of another text: the network of the first
+text; adapted by training for the same minutes again on the other text; and what needs no training of networks: the
+residual's network beside the n-gram model of the other text, and mixtures of the network and that n-gram model.
 """
 
 from __future__ import annotations
@@ -87,14 +92,14 @@ def trials(arguments: argparse.Namespace, folder: Path) -> Iterator[dict[str, An
         arms["memory, shuffled"] = (memory, {})
     if "in-sample" in arguments.control:
         seen = chainrule.load(folder / "ngram")
-        del seen.record["data"]  # else it would be refused
+        del seen.record["data"]
         seen.save(folder / "seen")
         arms["residual, in sample"] = ({}, {"residual_of": folder / "seen"})
     for seed in arguments.seeds:
         for family in arguments.family:
             for name, (settings, options) in arms.items():
                 began = time.process_time()
-                with shuffled_contexts() if name == "memory, shuffled" else nullcontext():
+                with control_of(name):
                     model = chainrule.train(
                         train,
                         FAMILIES[family].config(**settings),
@@ -105,6 +110,15 @@ def trials(arguments: argparse.Namespace, folder: Path) -> Iterator[dict[str, An
                     )
                     seconds = time.process_time() - began
                     yield row(name, family, seed, model, ngram, tune, test, seconds, quick=arguments.quick)
+
+
+def control_of(arm: str) -> AbstractContextManager[Any]:
+    """What is changed while the network of an arm is trained and measured."""
+    if arm == "memory, shuffled":
+        return shuffled_contexts()
+    if arm == "residual, in sample":  # else it would be refused
+        return mock.patch("chainrule.api.training.residual._seems_seen", return_value="in sample, on purpose")
+    return nullcontext()
 
 
 def shuffled_contexts() -> AbstractContextManager[Any]:
@@ -129,6 +143,8 @@ def row(
     if others:
         nats["linear"] = chainrule.mix([model, *others], heldout=tune)
     if others and not quick:
+        evidence = chainrule.MixtureConfig(adaptive=True, gate="evidence")
+        nats["adaptive, by evidence"] = chainrule.mix([model, *others], evidence, heldout=tune)
         nats["adaptive"] = chainrule.mix([model, *others], adaptive, heldout=tune)
     if not quick:
         nats["with a cache"] = chainrule.mix([model, *others], heldout=tune, cache=CACHE)
@@ -145,6 +161,36 @@ def row(
     }
 
 
+def exchanges(arguments: argparse.Namespace, folder: Path) -> Iterator[dict[str, Any]]:
+    """The bits a byte of another domain, of each way there."""
+    (folder / "other").mkdir()
+    train, tune, _ = parts_of(arguments.text, folder, arguments.document)
+    learned, held, test = parts_of(arguments.other, folder / "other", arguments.document)
+    family, ngram = FAMILIES[arguments.family[0]], chainrule.NGramConfig(order=arguments.order)
+    chainrule.train(train, ngram, tokenizer=arguments.tokenizer).save(folder / "ngram")
+    other = chainrule.train(learned, ngram, tokenizer=str(folder / "ngram"))
+    for seed in arguments.seeds:
+        training = chainrule.TrainingConfig(minutes=arguments.minutes, seed=seed)
+        options: dict[str, Any] = {"tokenizer": str(folder / "ngram"), "training": training}
+        network = chainrule.train(train, family.config(), validation=tune, **options)
+        network.save(folder / f"network{seed}")
+        residual = chainrule.train(train, family.config(), validation=tune, residual_of=arguments.order, **options)
+        adapted = chainrule.train(learned, start=folder / f"network{seed}", validation=held, training=training)
+        adaptive = chainrule.MixtureConfig(adaptive=True)
+        models = {
+            "network": network,
+            "adapted": adapted,
+            "residual": residual,
+            "exchanged": chainrule.exchange(residual, other),
+            "other n-gram": other,
+            "mixed": chainrule.mix([network, other], heldout=held),
+            "mixed, adaptive": chainrule.mix([network, other], adaptive, heldout=held),
+            "adapted and mixed, adaptive": chainrule.mix([adapted, other], adaptive, heldout=held),
+        }
+        bits = {name: round(model.evaluate(test).bits_per_byte, 4) for name, model in models.items()}
+        yield {"family": arguments.family[0], "seed": seed, "arm": "other domain", **bits}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("text", type=Path)
@@ -157,13 +203,14 @@ def main() -> None:
     parser.add_argument("--arms", nargs="+", default=["network", "memory", "residual"])
     parser.add_argument("--control", nargs="*", default=[], choices=("one-row", "shuffled", "in-sample"))
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--other", type=Path)
     parser.add_argument("-o", "--output", type=Path)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     print(circumstances(), file=sys.stderr)
     found: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
-        for trial in trials(arguments, Path(folder)):
+        for trial in (exchanges if arguments.other else trials)(arguments, Path(folder)):
             found.append(trial)
             line = json.dumps(trial)
             print(line, flush=True)
@@ -178,7 +225,7 @@ def main() -> None:
                 for trial in found
                 if trial["family"] == family and trial["arm"] == arm and trial["seed"] in own
             ]
-            for figure in ("alone", "linear", "adaptive", "adaptive with a cache"):
+            for figure in ("alone", "linear", "adaptive, by evidence", "adaptive", "adaptive with a cache"):
                 if not all(figure in trial and figure in network for network, trial in pairs):
                     continue
                 gains = [trial[figure] - network[figure] for network, trial in pairs]

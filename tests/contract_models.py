@@ -75,15 +75,22 @@ def residual(text: Path) -> LanguageModel[Any]:
     return chainrule.train(text, config, tokenizer="whitespace", training=training, residual_of=3).language_model
 
 
-def adaptive(text: Path) -> LanguageModel[Any]:
+def adaptive(*, sees_rows: bool = False, begins: str = "one") -> Callable[[Path], LanguageModel[Any]]:
     """With a gate that is drawn, so that weights move a lot, whatever there is to learn."""
-    from chainrule.mixture.adaptive import AdaptiveMixture, feature_count
 
-    configs = NGramConfig(order=3), NGramConfig(order=2), CacheConfig(words=9, order=3)
-    mixture = chainrule.mix([chainrule.train(text, config, tokenizer="whitespace") for config in configs])
-    components = mixture.language_model.components
-    gate = np.random.default_rng(1).normal(size=(feature_count(3, 3), 3))
-    return AdaptiveMixture(components, gate, np.full((1, 3), 1 / 3))
+    def make(text: Path) -> LanguageModel[Any]:
+        from chainrule.mixture.adaptive import AdaptiveMixture, Gate, feature_count, linear_gate, witness
+
+        configs = NGramConfig(order=3), NGramConfig(order=2, begins=begins), CacheConfig(words=9, order=3)  # type: ignore[arg-type]
+        mixture = chainrule.mix([chainrule.train(text, config, tokenizer="whitespace") for config in configs])
+        components, rng = mixture.language_model.components, np.random.default_rng(1)
+        count = feature_count(3, sum(witness(model) is not None for model in components.models), sees_rows=sees_rows)
+        gate = linear_gate(rng.normal(size=(count, 3)))
+        if sees_rows:
+            gate = Gate(gate.linear, rng.normal(size=(count, 4)), rng.normal(size=(4, 3)))
+        return AdaptiveMixture(components, gate, np.full((1, 3), 1 / 3))
+
+    return make
 
 
 def with_a_stream(kind: str) -> LanguageModel[Any]:
@@ -131,7 +138,9 @@ MODELS: dict[str, Callable[[Path], LanguageModel[Any]]] = {
     "linear mixture by the token before, with a cache": mixed(
         NGramConfig(order=3), CacheConfig(words=20), classes=True
     ),
-    "adaptive mixture": adaptive,
+    "adaptive mixture": adaptive(),
+    "adaptive mixture by distributions": adaptive(sees_rows=True),
+    "adaptive mixture by distributions, step by step": adaptive(sees_rows=True, begins="all"),
     "log-linear mixture": mixed(NGramConfig(order=3), NGramConfig(order=1), kind="log-linear"),
     "mixture of mixtures": mixed(NGramConfig(order=2), UniformConfig(), kind="log-linear", again=True),
     "part of a mixture: trigram with fewer unseen types": fewer_unseen(learned(NGramConfig(order=3))),

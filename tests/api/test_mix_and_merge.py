@@ -17,13 +17,14 @@ from chainrule.api.training.stream import train_speller
 from chainrule.errors import EstimationError, ModelFormatError, SettingError
 from chainrule.evaluation.token_scores import score_tokens
 from chainrule.families.table import FAMILIES
+from chainrule.mixture.adaptive_kernels import describe_rows
 from chainrule.mixture.cache import NGramCache
 from chainrule.mixture.components import RescaledUnknown
 from chainrule.mixture.tuning import classes_of_tokens, linear_weights
 from chainrule.ngram.editing.merging import scale_unknown
 from chainrule.ngram.models.table_models import NGramModel
 from chainrule.ngram.speller import speller_from_arrays
-from chainrule.protocol import END, UNKNOWN
+from chainrule.protocol import BEGIN, END, UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -196,7 +197,76 @@ def test_weights_that_adapt_follow_the_model_that_knows_the_document(tmp_path: P
     assert rows[1][1] > 0.8
 
 
+def test_a_gate_that_sees_distributions_follows_the_model_that_is_sure(tmp_path: Path) -> None:
+    """Each model knows what follows one of two words, and both know as much of the context: the evidence is alike."""
+    rng = np.random.default_rng(1)
+    words = [f"w{i}" for i in range(20)]
+
+    def text(name: str, lines: int, known: tuple[bool, bool]) -> Path:
+        rows = []
+        for _ in range(lines):
+            pairs = [
+                (word, words[7 * i] if knows else words[rng.integers(20)])
+                for i, (word, knows) in ((i, (["x", "y"][i], known[i])) for i in rng.integers(2, size=10))
+            ]
+            rows.append(" ".join(f"{first} {second}" for first, second in pairs) + "\n")
+        (tmp_path / name).write_text("".join(rows))
+        return tmp_path / name
+
+    first = chainrule.train(text("first.txt", 60, (True, False)), NGramConfig(order=2))
+    first.save(tmp_path / "first")
+    second = chainrule.train(
+        text("second.txt", 60, (False, True)), NGramConfig(order=2), tokenizer=str(tmp_path / "first")
+    )
+    tune, test = text("tune.txt", 120, (True, True)), text("test.txt", 30, (True, True))
+    mixtures = {
+        gate: chainrule.mix([first, second], MixtureConfig(adaptive=True, gate=gate), heldout=tune)  # type: ignore[arg-type]
+        for gate in ("evidence", "default")
+    }
+    assert mixtures["default"].record["gate_sees"] == "distributions"
+    assert mixtures["evidence"].record["gate_sees"] == "evidence"
+    assert mixtures["default"].perplexity(test) < mixtures["evidence"].perplexity(test) * 0.8
+    engine = mixtures["default"].language_model
+    for known, word in enumerate("xy"):
+        state = engine.start([mixtures["default"].tokenizer.encode_texts([word]).ids[:-1]])
+        assert engine.weights_of(state)[0][known] > 0.9
+    mixtures["default"].save(tmp_path / "mix")
+    loaded = chainrule.load(tmp_path / "mix")
+    np.testing.assert_array_equal(loaded.score([test.read_text()]), mixtures["default"].score([test.read_text()]))
+
+
+def test_what_a_gate_sees_of_distributions() -> None:
+    """By hand: (1/2, 1/2) and (1, 0), whose mean is (3/4, 1/4), after an <unk> and a <s> without probability."""
+    with np.errstate(divide="ignore"):
+        rows = np.log(np.array([[[0, 0, 0.5, 0.5]], [[0, 0, 1, 0]]], np.float32))
+    shapes = np.empty((1, 6))
+    describe_rows(rows, shapes)
+    half = math.log(1 / 2)
+    expected = [half, -half, (math.log(2 / 3) + math.log(2)) / 2, 0, 0, math.log(4 / 3)]
+    np.testing.assert_allclose(shapes[0], expected, rtol=0, atol=1e-7)
+
+
+def test_a_cache_gives_its_distributions_along_a_stream() -> None:
+    """In parts of any size, over ends of documents and where the window slides, they are those of its steps."""
+    rng = np.random.default_rng(3)
+    stream = np.where(rng.random(700) < 0.01, END, rng.integers(0, 9, size=700)).astype(np.int32)
+    stream[stream == BEGIN] = 8
+    for words, order in ((5, 1), (40, 4), (600, 20)):
+        cache = NGramCache(9, words, order)
+        state, expected = cache.start([stream[:0]]), []
+        for token in stream.tolist():
+            expected.append(cache.next_log_probs(state)[0])
+            state = cache.advance(state, np.array([token], np.int32))
+        for size in (1, 64, 1000):
+            found = np.concatenate(list(cache.stream_rows(stream, size)))
+            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
+
+
 def test_what_adaptive_weights_need() -> None:
+    with pytest.raises(SettingError, match="gate is evidence, but only adaptive weights have a gate"):
+        MixtureConfig(gate="evidence")
+    with pytest.raises(SettingError, match="gate is 'entropy'; choose default, evidence, distributions"):
+        MixtureConfig(adaptive=True, gate="entropy")  # type: ignore[arg-type]
     for settings in ({"kind": "log-linear"}, {"buckets": 3}, {"weights": (0.5, 0.5)}):
         with pytest.raises(SettingError, match="adaptive weights are those of a linear mixture"):
             MixtureConfig(adaptive=True, **settings)

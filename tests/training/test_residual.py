@@ -196,6 +196,33 @@ def test_a_model_that_saw_the_text_is_refused_and_another_is_taken(fixtures: Pat
         chainrule.train(fixtures / "train.txt", TINY, training=STEPS, residual_of=tmp_path / "seen")
     model = chainrule.train(fixtures / "heldout.txt", TINY, training=STEPS, residual_of=str(tmp_path / "seen"))
     assert model.record["weights"][0] == 1
+    lines = (fixtures / "train.txt").read_text().splitlines(keepends=True)
+    (tmp_path / "reversed.txt").write_text("".join(lines[::-1]))
+    for order in (3, 5):
+        chainrule.train(tmp_path / "reversed.txt", NGramConfig(order=order)).save(tmp_path / f"again{order}")
+    with pytest.raises(
+        SettingError, match=r"again3: has seen the training text, though in another file.*residual_of=3"
+    ):
+        chainrule.train(
+            fixtures / "train.txt",
+            TINY,
+            training=STEPS,
+            validation=fixtures / "heldout.txt",
+            residual_of=tmp_path / "again3",
+        )
+    (tmp_path / "most.txt").write_text("".join(lines[::-1][:600]))
+    chainrule.train(tmp_path / "most.txt", NGramConfig(order=3)).save(tmp_path / "most")
+    notes: list[str] = []
+    for seen in ("again5", "most"):  # of the same text as validation and training; of a part of it
+        chainrule.train(
+            fixtures / "train.txt",
+            TINY,
+            training=STEPS,
+            validation=None if seen == "again5" else fixtures / "heldout.txt",
+            residual_of=tmp_path / seen,
+            on_report=lambda report: notes.append(report.note or ""),
+        )
+        assert f"{seen} seems to have seen the training text" in " ".join(notes)
     with pytest.raises(SettingError, match="cannot be joined: they use"):
         chainrule.train(
             fixtures / "heldout.txt", TINY, training=STEPS, residual_of=tmp_path / "seen", tokenizer="character"

@@ -1,12 +1,13 @@
 """A linear mixture whose weights depend on the context: what each model knows of it, and who was right before.
 
-    P(w | h) = sum of weight_i(h) P_i(w | h),    weight(h) = softmax of features(h) times gate
+    P(w | h) = sum of weight_i(h) P_i(w | h),    weight(h) = softmax of f(h) G + tanh(f(h) A) B
 
-The features of a context are known before its token: a 1; for each model, two decaying means of its log-probabilities
+The features f of a context are known before its token: a 1; for each model, two decaying means of its log-probabilities
 of the document's last tokens, less those of the other models; for each model that is a `Witness`, the length of the
-longest context that it has seen, how often it was seen, and how many different tokens followed it. So each row sums to
-one, in scoring and in stepping alike. The gate is learned on a held-out text (`tuning.gate_weights`); with only its
-first row, weights are constant.
+longest context that it has seen, how often it was seen, and how many different tokens followed it. A gate may also see
+the distributions themselves: of each model the largest log-probability, the entropy, and the divergence from the mean
+of all models. So each row sums to one, in scoring and in stepping alike. The gate is learned on a held-out text
+(`tuning.learn_gate`); with only its first row, weights are constant.
 
 Weights by what was seen of a context are those of Jelinek and Mercer (1980), here with a gate as in mixtures of experts
 (Jacobs et al. 1991).
@@ -15,27 +16,38 @@ Weights by what was seen of a context are those of Jelinek and Mercer (1980), he
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from chainrule.base.arguments import as_tokens, check_prefixes, check_rows, check_tokens, in_one_stream
 from chainrule.base.distributions import ByDistributions
 from chainrule.errors import ModelFormatError
-from chainrule.mixture.components import RescaledUnknown, Witness, join, stream_with_unknown
-from chainrule.protocol import END
+from chainrule.mixture.components import (
+    RescaledUnknown,
+    Witness,
+    join,
+    reads_streams,
+    stream_parts,
+    stream_with_unknown,
+    text_parts,
+)
+from chainrule.protocol import END, UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from jaxtyping import Float32, Float64, Int32
+    from jaxtyping import Float32, Float64, Int32, Int64
     from numpy import ndarray
 
     from chainrule.mixture.components import Components
+    from chainrule.mixture.config import GateKind
 
     Sequences = Sequence[Int32[ndarray, " T"]]
 
 _MEMORY = 2  # decaying means of a model
+SMALL_VOCABULARY = 1024  # tokens
+_BLOCK = 1 << 20  # probabilities of each model that are in memory at a time
 
 
 @dataclass
@@ -47,6 +59,22 @@ class AdaptiveState:
     rows: list[Float32[ndarray, "B V"]] | None = None
 
 
+class Gate(NamedTuple):
+    """What gives the weights: G, and A and B of its hidden units, which there may be none of. All are float64.
+
+    linear: G. inner: A. outer: B.
+    """
+
+    linear: Float64[ndarray, "F K"]
+    inner: Float64[ndarray, "F H"]
+    outer: Float64[ndarray, "H K"]
+
+
+def linear_gate(linear: Float64[ndarray, "F K"]) -> Gate:
+    """A gate without hidden units."""
+    return Gate(linear, np.empty((len(linear), 0)), np.empty((0, linear.shape[1])))
+
+
 class AdaptiveMixture(ByDistributions[AdaptiveState]):
     """A linear mixture of language models, with weights by context."""
 
@@ -55,24 +83,37 @@ class AdaptiveMixture(ByDistributions[AdaptiveState]):
     def __init__(
         self,
         components: Components,
-        gate: Float64[ndarray, "F K"],
+        gate: Gate,
         weights: Float64[ndarray, "1 K"],
         gain: float = 0.0,
     ) -> None:
-        """weights: the mean weights on the text that the gate was learned on. gain: what it gained on a tenth of that
-        text, which it did not learn from, over constant weights, in nats a token.
+        """gate: one with features for distributions sees them. weights: the mean weights on the text that the gate was
+        learned on. gain: what it gained on a tenth of that text, which it did not learn from, over constant weights, in
+        nats a token.
 
         Raises ModelFormatError.
         """
         self.components, self.vocabulary_size = components, components.vocabulary_size
-        self.witnesses = [i for i, model in enumerate(components.models) if witness(model) is not None]
+        self.witnesses = _witnesses(components)
         self.gate, self.weights, self.gain = gate, weights, gain
-        expected = (feature_count(len(components.models), len(self.witnesses)), len(components.models))
-        if gate.shape != expected or gate.dtype != np.float64 or not np.isfinite(gate).all():
+        count, (features, hidden) = len(components.models), (len(gate.linear), len(gate.outer))
+        known = [feature_count(count, len(self.witnesses), sees_rows=sees) for sees in (False, True)]
+        self.sees_rows = features == known[1]
+        shapes = [array.shape for array in gate]
+        if (
+            features not in known
+            or shapes != [(features, count), (features, hidden), (hidden, count)]
+            or not all(array.dtype == np.float64 and np.isfinite(array).all() for array in gate)
+        ):
             raise ModelFormatError(
-                f"the gate of the mixture has shape {list(gate.shape)}; expected finite numbers, {list(expected)}. Its "
-                "file is damaged: try chainrule verify"
+                f"the gate of the mixture has shapes {[list(shape) for shape in shapes]}; expected finite numbers, "
+                f"{known[0]} or {known[1]} features of {count} models. Its file is damaged: try chainrule verify"
             )
+
+    @property
+    def sees(self) -> GateKind:
+        """What the gate sees."""
+        return "distributions" if self.sees_rows else "evidence"
 
     def score(self, sequences: Sequences, *, prefixes: Sequences | None = None, end: bool = True) -> list[ndarray]:
         """As `Scorer.score`."""
@@ -86,6 +127,8 @@ class AdaptiveMixture(ByDistributions[AdaptiveState]):
 
     def score_stream(self, stream: Int32[ndarray, " T"]) -> Float32[ndarray, " T"]:
         """As `Scorer.score_stream`."""
+        if self.sees_rows:
+            return self.score_stream_with_unknown(stream)[0]
         return self._mix(np.stack([model.score_stream(stream) for model in self.components.models]), None, stream)[0]
 
     def score_stream_with_unknown(
@@ -93,8 +136,11 @@ class AdaptiveMixture(ByDistributions[AdaptiveState]):
     ) -> tuple[Float32[ndarray, " T"], Float32[ndarray, " T"]]:
         """The log-probabilities of a stream's tokens, and of <unk> at their positions.
 
-        on_share: called after each component with the share that is done.
+        on_share: called with the share that is done.
         """
+        if self.sees_rows:
+            size = max(1, _BLOCK // self.vocabulary_size)
+            return self._mix(*self._read([stream], None, stream_parts(self.components.models, stream, size), on_share))
         pairs = []
         for model in self.components.models:
             pairs.append(stream_with_unknown(model, stream))
@@ -113,17 +159,17 @@ class AdaptiveMixture(ByDistributions[AdaptiveState]):
         by_model = [model.score(tails, prefixes=heads, end=False) for model in self.components.models]
         for row, tail in enumerate(tails):
             scores = np.stack([scored[row] for scored in by_model])
-            features = np.empty((tail.size, len(self.gate)))
-            features_of_stream(scores, tail, np.zeros((0, tail.size, 3), np.float32), memory[row], features)
+            features = np.empty((tail.size, feature_count(len(parts), 0)))
+            nothing = np.zeros((0, tail.size, 3), np.float32), np.zeros((tail.size, 0))
+            features_of_stream(scores, tail, *nothing, memory[row], features)
         return AdaptiveState(parts, memory)
 
     def next_log_probs(self, state: AdaptiveState) -> Float32[ndarray, "B V"]:
         """As `LanguageModel.next_log_probs`."""
-        models = self.components.models
-        state.rows = state.rows or [model.next_log_probs(part) for model, part in zip(models, state.parts, strict=True)]
+        rows = self._rows(state)
         weights = self._log_weights(state)[:, :, None]  # (B, K, 1)
-        mixed = state.rows[0] + weights[:, 0]
-        for k, others in enumerate(state.rows[1:], 1):
+        mixed = rows[0] + weights[:, 0]
+        for k, others in enumerate(rows[1:], 1):
             np.logaddexp(mixed, others + weights[:, k], out=mixed)
         return mixed
 
@@ -131,13 +177,20 @@ class AdaptiveMixture(ByDistributions[AdaptiveState]):
         """The weights of the models in each row."""
         return np.exp(self._log_weights(state))
 
+    def _rows(self, state: AdaptiveState) -> list[Float32[ndarray, "B V"]]:
+        """The distributions of the components, which the state keeps."""
+        models = self.components.models
+        state.rows = state.rows or [model.next_log_probs(part) for model, part in zip(models, state.parts, strict=True)]
+        return state.rows
+
     def _log_weights(self, state: AdaptiveState) -> Float32[ndarray, "B K"]:
         from chainrule.mixture.adaptive_kernels import log_weights_of_rows
 
         log_weights = np.empty(state.memory.shape[:2])
         seen = [witness(self.components.models[i]).evidence(state.parts[i]) for i in self.witnesses]  # type: ignore[union-attr]
         evidence = np.stack(seen) if seen else np.zeros((0, len(state.memory), 3), np.float32)
-        log_weights_of_rows(state.memory, evidence, self.gate, log_weights)
+        shapes = _described(self._rows(state)) if self.sees_rows else np.empty((len(state.memory), 0))
+        log_weights_of_rows(state.memory, evidence, shapes, *self.gate, log_weights)
         return log_weights.astype(np.float32)
 
     def advance(self, state: AdaptiveState, tokens: Int32[ndarray, " B"]) -> AdaptiveState:
@@ -178,19 +231,65 @@ class AdaptiveMixture(ByDistributions[AdaptiveState]):
         given = None if prefixes is None else heads
         models = self.components.models
         stream, spans = in_one_stream(texts, None, end=True)
-        scores = np.stack([join(model.score(texts, prefixes=given)) for model in models])
-        others = None
-        if unknown:
-            others = np.stack([join(model.unknown_log_probs(texts, prefixes=given)) for model in models])
-        mixed = self._mix(scores, others, stream)[1 if unknown else 0]
+        if self.sees_rows:
+            check_tokens(stream, self.vocabulary_size)
+            size = max(1, _BLOCK // self.vocabulary_size)
+            is_alone = not any(map(len, heads)) and not any(np.any(text == END) for text in texts)
+            parts = text_parts(models, texts, size) if is_alone else None
+            mixed = self._mix(*self._read(texts, heads, parts))[1 if unknown else 0]
+        else:
+            scores = np.stack([join(model.score(texts, prefixes=given)) for model in models])
+            others = None
+            if unknown:
+                others = np.stack([join(model.unknown_log_probs(texts, prefixes=given)) for model in models])
+            mixed = self._mix(scores, others, stream)[1 if unknown else 0]
         cut = None if end else -1
         return [mixed[span][tail.size : cut] for span, tail in zip(spans, tails, strict=True)]
+
+    def _read(
+        self,
+        texts: Sequences,
+        heads: Sequences | None,
+        parts: Iterator[tuple[Float32[ndarray, "part V"], ...]] | None,
+        on_share: Callable[[float], None] | None = None,
+    ) -> tuple[Float32[ndarray, "K T"], Float32[ndarray, "K T"], Int32[ndarray, " T"], Float64[ndarray, "T S"]]:
+        """For `_mix`: the components' log-probabilities, those of <unk>, the texts, and what describes distributions.
+
+        heads: what comes before each text; None: texts are one stream, without </s> after it. parts: the distributions
+        at all positions; None: they are computed step by step.
+        """
+        stream = as_tokens(texts[0]) if heads is None else in_one_stream(texts, None, end=True)[0]
+        models = len(self.components.models)
+        scores, others = np.empty((2, models, len(stream)), np.float32)
+        shapes = np.empty((len(stream), shape_count(models)))
+        done = 0
+        check_tokens(stream, self.vocabulary_size)
+        if parts is not None:
+            for rows in parts:
+                places = np.arange(done, min(done + len(rows[0]), len(stream)))
+                _take(rows, stream, places, scores, others, shapes)
+                done = places[-1] + 1
+                if on_share is not None:
+                    on_share(done / len(stream))
+            return scores, others, stream, shapes
+        begins = np.cumsum([0, *(len(text) + 1 for text in texts)])
+        batch = max(1, _BLOCK // self.vocabulary_size)
+        for which, step, _, state in self.components.steps(texts, heads, batch):
+            places = begins[which] + step
+            if heads is None and step == len(stream):
+                break
+            _take(self.components.rows(state), stream, places, scores, others, shapes)
+            done += len(places)
+            if on_share is not None:
+                on_share(done / len(stream))
+        return scores, others, stream, shapes
 
     def _mix(
         self,
         scores: Float32[ndarray, "K T"],
         others: Float32[ndarray, "K T"] | None,
         stream: Int32[ndarray, " T"],
+        shapes: Float64[ndarray, "T S"] | None = None,
     ) -> tuple[Float32[ndarray, " T"], Float32[ndarray, " T"]]:
         from chainrule.mixture.adaptive_kernels import mix_stream
 
@@ -199,27 +298,85 @@ class AdaptiveMixture(ByDistributions[AdaptiveState]):
         others = np.empty((len(scores), 0), np.float32) if others is None else others
         mixed_others = np.empty(others.shape[1], np.float32)
         evidence = stream_evidence(self.components, stream)
-        mix_stream(scores, others, stream, evidence, self.gate, mixed, mixed_others)
+        shapes = np.empty((stream.size, 0)) if shapes is None else shapes
+        mix_stream(scores, others, stream, evidence, shapes, *self.gate, mixed, mixed_others)
         return mixed, mixed_others
 
 
+def _take(
+    rows: Sequence[Float32[ndarray, "R V"]],
+    stream: Int32[ndarray, " T"],
+    places: Int64[ndarray, " R"],
+    scores: Float32[ndarray, "K T"],
+    others: Float32[ndarray, "K T"],
+    shapes: Float64[ndarray, "T S"],
+) -> None:
+    """Writes what is needed of the distributions at some places. rows: may be more, of places after the stream."""
+    rows = [row[: len(places)] for row in rows]
+    for own, other, row in zip(scores, others, rows, strict=True):
+        own[places], other[places] = row[np.arange(len(places)), stream[places]], row[:, UNKNOWN]
+    shapes[places] = _described(rows)
+
+
+def _described(rows: Sequence[Float32[ndarray, "R V"]]) -> Float64[ndarray, "R S"]:
+    from chainrule.mixture.adaptive_kernels import describe_rows
+
+    shapes = np.empty((len(rows[0]), shape_count(len(rows))))
+    describe_rows(np.stack(rows), shapes)
+    return shapes
+
+
 def features_for_tuning(
-    components: Components, scores: Float32[ndarray, "K T"], stream: Int32[ndarray, " T"]
+    components: Components,
+    scores: Float32[ndarray, "K T"],
+    stream: Int32[ndarray, " T"],
+    shapes: Float64[ndarray, "T S"] | None = None,
 ) -> Float64[ndarray, "T F"]:
-    """The features at each position of a stream, which the gate is learned from. scores: of the components."""
+    """The features at each position of a stream, which the gate is learned from.
+
+    scores: of the components. shapes: as `shapes_for_tuning` gives them, for a gate that sees distributions.
+    """
     from chainrule.mixture.adaptive_kernels import features_of_stream
 
     evidence = stream_evidence(components, stream)
-    features = np.empty((stream.size, feature_count(len(scores), len(evidence))))
-    features_of_stream(scores, stream, evidence, np.zeros((len(scores), _MEMORY)), features)
+    features = np.empty((stream.size, feature_count(len(scores), len(evidence), sees_rows=shapes is not None)))
+    shapes = np.empty((stream.size, 0)) if shapes is None else shapes
+    features_of_stream(scores, stream, evidence, shapes, np.zeros((len(scores), _MEMORY)), features)
     return features
 
 
-def feature_count(models: int, witnesses: int) -> int:
+def can_see_rows(components: Components) -> bool:
+    """Whether all models give their distributions along a stream, and these are small: reading those of 10,000 words
+    takes far longer than what they tell is worth.
+    """
+    return components.vocabulary_size <= SMALL_VOCABULARY and all(map(reads_streams, components.models))
+
+
+def shapes_for_tuning(components: Components, stream: Int32[ndarray, " T"]) -> Float64[ndarray, "T S"]:
+    """What describes the distributions at each position of a stream."""
+    count = len(components.models)
+    gate = linear_gate(np.zeros((feature_count(count, len(_witnesses(components)), sees_rows=True), count)))
+    parts = stream_parts(components.models, stream, max(1, _BLOCK // components.vocabulary_size))
+    mixture = AdaptiveMixture(components, gate, np.full((1, count), 1 / count))
+    return mixture._read([stream], None, parts)[3]
+
+
+def feature_count(models: int, witnesses: int, *, sees_rows: bool = False) -> int:
     """How many features a context has."""
     from chainrule.mixture.adaptive_kernels import OF_WITNESS
 
-    return 1 + _MEMORY * models + OF_WITNESS * witnesses
+    return 1 + _MEMORY * models + OF_WITNESS * witnesses + (shape_count(models) if sees_rows else 0)
+
+
+def shape_count(models: int) -> int:
+    """How many numbers describe the distributions at a position."""
+    from chainrule.mixture.adaptive_kernels import OF_ROW
+
+    return OF_ROW * models
+
+
+def _witnesses(components: Components) -> list[int]:
+    return [i for i, model in enumerate(components.models) if witness(model) is not None]
 
 
 def stream_evidence(components: Components, stream: Int32[ndarray, " T"]) -> Float32[ndarray, "W T 3"]:

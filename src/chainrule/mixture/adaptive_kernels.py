@@ -1,6 +1,7 @@
 """The compiled gate of an adaptive mixture: what is known before a token, as features, and the weights that follow.
 
-Each row is summed in one order, whatever rows there are beside it. Legend: K models, W witnesses, F features.
+Each row is summed in one order, whatever rows there are beside it. Legend: K models, W witnesses, F features, H hidden
+units of the gate, S numbers that describe the distributions at a position, or none.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ LENGTHS = 9  # of the longest known context: 0 to 7, and more
 OF_WITNESS = LENGTHS + 2
 DECAYS = (0.8, 0.98)  # of the means of a model's past log-probabilities, a token
 _WORST = 8.0  # nats below the best model's, at most
+OF_ROW = 3  # numbers that describe a model's distribution
 
 
 @kernel
-def fill_features(memory: Array, evidence: Array, row: int, features: Array) -> None:
-    """memory: (K, 2). evidence: (W, rows, 3). features: (F,)."""
+def fill_features(memory: Array, evidence: Array, shapes: Array, row: int, features: Array) -> None:
+    """memory: (K, 2). evidence: (W, rows, 3). shapes: (rows, S). features: (F,)."""
     features[0] = 1.0
     at = 1
     for k in range(memory.shape[0]):
@@ -38,6 +40,8 @@ def fill_features(memory: Array, evidence: Array, row: int, features: Array) -> 
         features[at + LENGTHS] = math.log(1.0 + evidence[w, row, 1])
         features[at + LENGTHS + 1] = math.log(1.0 + evidence[w, row, 2])
         at += OF_WITNESS
+    for f in range(shapes.shape[1]):
+        features[at + f] = shapes[row, f]
 
 
 @kernel
@@ -57,27 +61,65 @@ def remember(memory: Array, scores: Array) -> None:
 
 
 @kernel
-def fill_log_weights(features: Array, gate: Array, log_weights: Array) -> None:
-    """The logarithm of the softmax over models of features times gate. gate: (F, K)."""
+def fill_log_weights(features: Array, gate: Array, inner: Array, outer: Array, hidden: Array, weights: Array) -> None:
+    """The logarithms of the weights: log softmax over models of features . gate + tanh(features . inner) . outer.
+
+    gate: (F, K). inner: (F, H). outer: (H, K). hidden: (H,), overwritten.
+    """
+    for h in range(hidden.size):
+        unit = 0.0
+        for f in range(features.size):
+            unit += features[f] * inner[f, h]
+        hidden[h] = math.tanh(unit)
     largest, total = -math.inf, 0.0
     for k in range(gate.shape[1]):
         logit = 0.0
         for f in range(gate.shape[0]):
             logit += features[f] * gate[f, k]
-        log_weights[k] = logit
+        for h in range(hidden.size):
+            logit += hidden[h] * outer[h, k]
+        weights[k] = logit
         largest = max(largest, logit)
     for k in range(gate.shape[1]):
-        total += math.exp(log_weights[k] - largest)
+        total += math.exp(weights[k] - largest)
     for k in range(gate.shape[1]):
-        log_weights[k] -= largest + math.log(total)
+        weights[k] -= largest + math.log(total)
 
 
 @allocating_kernel
-def features_of_stream(scores: Array, stream: Array, evidence: Array, memory: Array, features: Array) -> None:
+def describe_rows(rows: Array, shapes: Array) -> None:
+    """Of each model's distribution: its largest log-probability, its entropy, and its divergence from the mean of all.
+
+    rows: log-probabilities, (K, R, V). shapes: (R, S). In nats. The divergences are those of Jensen and Shannon, which
+    are finite where a model gives a token no probability: none is above log K.
+    """
+    models = rows.shape[0]
+    probs = np.empty(models)
+    for r in range(rows.shape[1]):
+        shapes[r] = 0
+        for k in range(models):
+            shapes[r, OF_ROW * k] = -math.inf
+        for v in range(rows.shape[2]):
+            mean = 0.0
+            for k in range(models):
+                probs[k] = math.exp(rows[k, r, v])
+                mean += probs[k] / models
+                shapes[r, OF_ROW * k] = max(shapes[r, OF_ROW * k], rows[k, r, v])
+            log_mean = math.log(mean) if mean > 0 else 0.0
+            for k in range(models):
+                if probs[k] > 0:
+                    shapes[r, OF_ROW * k + 1] -= probs[k] * rows[k, r, v]
+                    shapes[r, OF_ROW * k + 2] += probs[k] * (rows[k, r, v] - log_mean)
+
+
+@allocating_kernel
+def features_of_stream(
+    scores: Array, stream: Array, evidence: Array, shapes: Array, memory: Array, features: Array
+) -> None:
     """The features at each position of a stream. memory: that before the stream, (K, 2); becomes that after it."""
     own = np.empty(scores.shape[0], np.float32)
     for i in range(stream.size):
-        fill_features(memory, evidence, i, features[i])
+        fill_features(memory, evidence, shapes, i, features[i])
         for k in range(own.size):
             own[k] = scores[k, i]
         remember(memory, own)
@@ -87,15 +129,25 @@ def features_of_stream(scores: Array, stream: Array, evidence: Array, memory: Ar
 
 @allocating_kernel
 def mix_stream(
-    scores: Array, others: Array, stream: Array, evidence: Array, gate: Array, mixed: Array, mixed_others: Array
+    scores: Array,
+    others: Array,
+    stream: Array,
+    evidence: Array,
+    shapes: Array,
+    gate: Array,
+    inner: Array,
+    outer: Array,
+    mixed: Array,
+    mixed_others: Array,
 ) -> None:
     """Mixes the log-probabilities of a stream's tokens, (K, T), and others at the same positions, (K, T) or (K, 0)."""
     memory = np.zeros((scores.shape[0], 2))
     features, log_weights = np.empty(gate.shape[0]), np.empty(gate.shape[1])
+    hidden = np.empty(inner.shape[1])
     own = np.empty(scores.shape[0], np.float32)
     for i in range(stream.size):
-        fill_features(memory, evidence, i, features)
-        fill_log_weights(features, gate, log_weights)
+        fill_features(memory, evidence, shapes, i, features)
+        fill_log_weights(features, gate, inner, outer, hidden, log_weights)
         mixed[i] = _log_sum(log_weights, scores, i)
         if others.shape[1]:
             mixed_others[i] = _log_sum(log_weights, others, i)
@@ -119,12 +171,14 @@ def _log_sum(log_weights: Array, scores: Array, i: int) -> float:
 
 
 @allocating_kernel
-def log_weights_of_rows(memory: Array, evidence: Array, gate: Array, log_weights: Array) -> None:
-    """memory: (B, K, 2). evidence: (W, B, 3). log_weights: (B, K)."""
-    features = np.empty(gate.shape[0])
+def log_weights_of_rows(
+    memory: Array, evidence: Array, shapes: Array, gate: Array, inner: Array, outer: Array, log_weights: Array
+) -> None:
+    """memory: (B, K, 2). evidence: (W, B, 3). shapes: (B, S). log_weights: (B, K)."""
+    features, hidden = np.empty(gate.shape[0]), np.empty(inner.shape[1])
     for row in range(memory.shape[0]):
-        fill_features(memory[row], evidence, row, features)
-        fill_log_weights(features, gate, log_weights[row])
+        fill_features(memory[row], evidence, shapes, row, features)
+        fill_log_weights(features, gate, inner, outer, hidden, log_weights[row])
 
 
 @allocating_kernel

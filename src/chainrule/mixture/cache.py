@@ -24,7 +24,7 @@ from chainrule.mixture.config import CacheConfig
 from chainrule.protocol import BEGIN, END
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from jaxtyping import Float32, Float64, Int32
     from numpy import ndarray
@@ -116,19 +116,41 @@ class NGramCache(ByDistributions["Recent"]):
             [np.pad(state, ((0, 0), (longest - state.shape[1], 0)), constant_values=_EMPTY) for state in states]
         )
 
+    def stream_rows(self, stream: Int32[ndarray, " T"], size: int) -> Iterator[Float32[ndarray, "part V"]]:
+        """As `StreamReader.stream_rows`."""
+        for _, _, _, rows in self._parts(stream, size, with_rows=True):
+            yield rows
+
     def _score(
         self, stream: Int32[ndarray, " T"]
     ) -> tuple[Float32[ndarray, " T"], Float32[ndarray, " T"], Float32[ndarray, "T 3"]]:
         """The scores of a stream, those of <unk> at the same positions, and the evidence there."""
-        from chainrule.mixture.cache_kernels import score_by_cache
+        for scores, shares, evidence, _ in self._parts(stream, len(stream), with_rows=False):
+            return scores, shares, evidence
+        nothing = np.empty(0, np.float32)
+        return nothing, nothing, nothing.reshape(0, EVIDENCE)
+
+    def _parts(
+        self, stream: Int32[ndarray, " T"], size: int, *, with_rows: bool
+    ) -> Iterator[
+        tuple[Float32[ndarray, " part"], Float32[ndarray, " part"], Float32[ndarray, "part 3"], Float32[ndarray, "R V"]]
+    ]:
+        """Some positions at a time: the scores of a stream, of <unk>, the evidence, and the distributions."""
+        from chainrule.mixture.cache_kernels import empty_tables, score_by_cache
 
         check_tokens(stream, self.vocabulary_size)
         stream = np.ascontiguousarray(as_tokens(stream).astype(np.int32))
-        scores, shares = np.empty(stream.size, np.float32), np.empty(stream.size, np.float32)
-        evidence = np.empty((stream.size, EVIDENCE), np.float32)
-        score_by_cache(stream, self.vocabulary_size, self.order, self.words, scores, shares, evidence)
-        scores[stream == BEGIN] = -np.inf
-        return scores, shares, evidence
+        tables, fixed = empty_tables(self.vocabulary_size, self.order, self.words, stream.size)
+        for begin in range(0, stream.size, max(size, 1)):
+            count = min(size, stream.size - begin)
+            scores, shares = np.empty(count, np.float32), np.empty(count, np.float32)
+            evidence = np.empty((count, EVIDENCE), np.float32)
+            rows = np.empty((count if with_rows else 0, self.vocabulary_size), np.float32)
+            tables = score_by_cache(
+                stream, begin, self.order, self.words, tables, fixed, scores, shares, evidence, rows
+            )
+            scores[stream[begin : begin + count] == BEGIN] = -np.inf
+            yield scores, shares, evidence, rows
 
     def _distributions(self, state: Recent) -> tuple[Float64[ndarray, "B V"], Float32[ndarray, "B 3"]]:
         from chainrule.mixture.cache_kernels import distributions_of_caches

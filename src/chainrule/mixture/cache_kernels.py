@@ -1,9 +1,11 @@
 """The compiled counts of a cache of n-grams: of all orders, growing and sliding with the document.
 
-Contexts form a trie: the child of a context is that context with one more token before it. One hash table with linear
-probing holds both the children and the counts of a context's successors; a key is a context, doubled, and 1 more for
-successors, with a token. Context 0 is empty. What leaves the window is subtracted; the table is made anew, from the
-window, when it is half full, so that it never holds more than a few times the window.
+Contexts form a trie: the child of a context is that context with one more token before it. Context 0 is empty. Most
+contexts of an order above a few have been seen once: so the first child and the first successor of a context stand in
+its tally, and chains of new contexts lie one after the other in memory. All others are in one hash table with linear
+probing: a key is a context, doubled, and 1 more for successors, and a token. What leaves the window is subtracted; all
+is made anew, from the window, when there is no room left and most of it has left the window, so that it never holds
+more than a few times the window.
 """
 
 from __future__ import annotations
@@ -20,100 +22,209 @@ from chainrule.protocol import BEGIN, END, UNKNOWN
 Array = NDArray[Any]
 
 ESCAPE = 2.0  # how many times a context's number of different successors its shorter context counts
-_PRIME_1, _PRIME_2 = np.uint64(0x9E3779B185EBCA87), np.uint64(0xC2B2AE3D27D4EB4F)  # of xxHash64
+_PRIME = np.uint64(0x9E3779B185EBCA87)  # of xxHash64
 _SHIFT = np.uint64(29)
-_FEWEST_SLOTS = 1 << 10
+_FEWEST = 1 << 10  # slots, and contexts
 _ABSENT = -1
+# Of a context: how often it was seen, before how many different tokens; its first successor, and how often that
+# followed; the first token before it, and the context with that; whether others are in the table.
+_SEEN, _TYPES, _TOKEN, _COUNT, _CHILD_TOKEN, _CHILD, _MANY = 0, 1, 2, 3, 4, 5, 6
+_FIELDS = 8  # so that a tally does not lie on two cache lines
+_SUCCESSORS, _CHILDREN = 1, 2  # which others
 
 
 @kernel
-def _slot(keys: Array, tokens: Array, key: int, token: int) -> int:
-    """The slot of a key, or the empty one where it belongs."""
-    mask = keys.size - 1
-    hashed = np.uint64(key) * _PRIME_1 + np.uint64(token) * _PRIME_2
+def _key(node: int, kind: int, token: int) -> Any:
+    """kind: 1 for successors, 0 for children."""
+    return ((2 * np.int64(node) + kind) << 32) | np.int64(token)
+
+
+@kernel
+def _slot(entries: Array, key: int) -> int:
+    """The slot of a key, or the empty one where it belongs. entries: keys and values, (slots, 2)."""
+    mask = entries.shape[0] - 1
+    hashed = np.uint64(key) * _PRIME
     hashed ^= hashed >> _SHIFT
-    hashed *= _PRIME_1
+    hashed *= _PRIME
     slot = int(np.int64(hashed >> np.uint64(32)) & mask)
-    while keys[slot] != _ABSENT and (keys[slot] != key or tokens[slot] != token):
+    while entries[slot, 0] != _ABSENT and entries[slot, 0] != key:
         slot = (slot + 1) & mask
     return slot
 
 
+@kernel
+def _child(tallies: Array, entries: Array, node: int, token: int) -> Any:
+    """The context with one more token before it; 0 if it is not there."""
+    if tallies[node, _CHILD_TOKEN] == token:
+        return np.int64(tallies[node, _CHILD])
+    if not tallies[node, _MANY] & _CHILDREN:
+        return np.int64(0)
+    slot = _slot(entries, _key(node, 0, token))
+    return entries[slot, 1] if entries[slot, 0] != _ABSENT else np.int64(0)
+
+
+@kernel
+def _count_after(tallies: Array, entries: Array, node: int, token: int) -> Any:
+    """How often a token followed a context."""
+    if tallies[node, _TOKEN] == token:
+        return np.int64(tallies[node, _COUNT])
+    if not tallies[node, _MANY] & _SUCCESSORS:
+        return np.int64(0)
+    slot = _slot(entries, _key(node, 1, token))
+    return entries[slot, 1] if entries[slot, 0] != _ABSENT else np.int64(0)
+
+
+@allocating_kernel
+def empty_tables(vocabulary_size: int, order: int, words: int, tokens: int) -> Any:
+    """What `score_by_cache` begins with, for a stream of so many tokens: an empty cache.
+
+    The tallies of contexts, (contexts, 8), and the table, (slots, 2); and what has one size throughout: the contexts
+    of the last positions, the counts of tokens, and four numbers: how many contexts and slots are in use, since which
+    position they have been filled, and where the window begins.
+    """
+    tallies, entries = np.zeros((_FEWEST, _FIELDS), np.int32), np.full((_FEWEST, 2), _ABSENT, np.int64)
+    path = np.zeros((min(words, tokens) + 1, max(order, 1)), np.int32)
+    tallies[0, _TOKEN] = tallies[0, _CHILD_TOKEN] = _ABSENT
+    return (tallies, entries), (path, np.zeros(vocabulary_size, np.int64), np.array([1, 0, 0, 0]))
+
+
 @allocating_kernel
 def score_by_cache(
-    stream: Array, vocabulary_size: int, order: int, words: int, log_probs: Array, unknown: Array, evidence: Array
-) -> None:
-    """The log-probabilities of a stream's tokens, and of <unk> at the same positions; </s> empties the cache.
+    stream: Array,
+    begin: int,
+    order: int,
+    words: int,
+    tables: Any,
+    fixed: Any,
+    log_probs: Array,
+    unknown: Array,
+    evidence: Array,
+    rows: Array,
+) -> Any:
+    """The log-probabilities of a stream's tokens from a position on; </s> empties the cache. The tables after them.
 
-    unknown: (T,), or empty where it is not wanted. evidence: (T, 3), or empty: of the longest context in the cache at
-    each position, its length, how often it was seen, and how many different tokens followed it.
+    tables, fixed: the cache before it, as `empty_tables` gives it; overwritten. log_probs: (R,), as many as are scored.
+    unknown: of <unk> at the same positions, (R,), or empty. evidence: (R, 3), or empty: of the longest context in the
+    cache, its length, how often it was seen, and how many different tokens followed it. rows: the whole distributions,
+    (R, V), or empty.
     """
-    counts = np.zeros(vocabulary_size, np.int64)
+    tallies, entries = tables
+    path, counts, numbers = fixed
+    contexts, used, since, first = numbers[0], numbers[1], numbers[2], numbers[3]
     n, t, c = np.zeros(order + 1, np.int64), np.zeros(order + 1, np.int64), np.zeros(order + 1, np.int64)
-    slots = _FEWEST_SLOTS
-    keys, key_tokens, values = np.full(slots, _ABSENT, np.int64), np.zeros(slots, np.int32), np.zeros(slots, np.int32)
-    seen, types = np.zeros(slots, np.int32), np.zeros(slots, np.int32)  # of contexts
-    path = np.zeros((min(words, stream.size) + 1, max(order, 1)), np.int32)  # contexts of the last positions
-    contexts, used, rebuilt, first = 1, 0, 0, 0  # first: of the window
-    for i in range(stream.size):
+    nodes, weights = np.zeros(order + 1, np.int64), np.zeros(order + 1)
+    base = 1.0 / (counts.size - 1)
+    for i in range(begin, begin + log_probs.size):
         if i - first > words:
-            _remove(stream, first, i, order, keys, key_tokens, values, seen, types, path)
+            _remove(stream, first, i, order, tallies, entries, path)
             kept = _is_kept(stream[first])
             counts[stream[first]] -= kept
             counts[BEGIN] -= kept  # <s> is never counted: its place holds the sum
             first += 1
         depth, node = 0, 0
         for k in range(1, min(order, i - first + 1)):
-            slot = _slot(keys, key_tokens, 2 * node, stream[i - k])
-            if keys[slot] == _ABSENT or seen[values[slot]] == 0:
+            node = _child(tallies, entries, node, stream[i - k])
+            if node == 0 or tallies[node, _SEEN] == 0:
                 break
-            node = values[slot]
-            depth, n[k], t[k] = k, seen[node], types[node]
-            slot = _slot(keys, key_tokens, 2 * node + 1, stream[i])
-            c[k] = values[slot] if keys[slot] != _ABSENT else 0
-        base = 1.0 / (vocabulary_size - 1)
+            depth, nodes[k], n[k], t[k] = k, node, tallies[node, _SEEN], tallies[node, _TYPES]
+            c[k] = _count_after(tallies, entries, node, stream[i])
         p = (_count_of(counts, stream[i]) + base) / (counts[BEGIN] + 1)
         p_unknown = base / (counts[BEGIN] + 1)
         for k in range(1, depth + 1):
             escape = ESCAPE * t[k]
             p = (c[k] + escape * p) / (n[k] + escape)
             p_unknown = escape * p_unknown / (n[k] + escape)
-        log_probs[i] = math.log(p)
+        place = i - begin
+        log_probs[place] = math.log(p)
         if unknown.size:
-            unknown[i] = math.log(p_unknown)
+            unknown[place] = math.log(p_unknown)
         if evidence.size:
-            evidence[i, 0] = depth
-            evidence[i, 1] = n[depth] if depth else 0
-            evidence[i, 2] = t[depth] if depth else 0
+            evidence[place, 0] = depth
+            evidence[place, 1] = n[depth] if depth else 0
+            evidence[place, 2] = t[depth] if depth else 0
+        if rows.size:
+            _fill_row(tallies, entries, counts, depth, nodes, n, t, weights, rows[place])
         if stream[i] == END:
             for j in range(first, i):
                 counts[stream[j]] = 0
             counts[BEGIN] = 0
-            if slots > _FEWEST_SLOTS and 16 * used < slots:
-                slots = _FEWEST_SLOTS
-                keys, key_tokens = np.full(slots, _ABSENT, np.int64), np.zeros(slots, np.int32)
-                values, seen, types = np.zeros(slots, np.int32), np.zeros(slots, np.int32), np.zeros(slots, np.int32)
+            if entries.shape[0] > _FEWEST and 16 * used < entries.shape[0]:
+                entries = np.full((_FEWEST, 2), _ABSENT, np.int64)
             elif used:
-                keys[:], seen[:], types[:] = _ABSENT, 0, 0
-            contexts, used, first, rebuilt = 1, 0, i + 1, i + 1
+                entries[:] = _ABSENT
+            contexts, used, first, since = _clear(tallies), 0, i + 1, i + 1
             continue
         kept = _is_kept(stream[i])
         counts[stream[i]] += kept
         counts[BEGIN] += kept
-        if order > 1 and 2 * (used + 2 * order) > keys.size:
-            if i - rebuilt < words:  # most of what it holds is still in the window
-                slots *= 2
-                keys, key_tokens = np.full(slots, _ABSENT, np.int64), np.zeros(slots, np.int32)
-                values, seen, types = np.zeros(slots, np.int32), np.zeros(slots, np.int32), np.zeros(slots, np.int32)
+        if order == 1:
+            continue
+        is_full = contexts + order > tallies.shape[0] or 2 * (used + 2 * order) > entries.shape[0]
+        if is_full and i - since < words:  # most of what it holds is still in the window
+            if contexts + order > tallies.shape[0]:
+                tallies = np.concatenate((tallies, np.zeros_like(tallies)))
             else:
-                keys[:], seen[:], types[:] = _ABSENT, 0, 0
-            contexts, used, rebuilt = 1, 0, i
+                entries = _with_more_slots(entries)
+        elif is_full:
+            entries[:] = _ABSENT
+            contexts, used, since, depth = _clear(tallies), 0, i, 0
             for j in range(first, i):
-                contexts, used = _add(
-                    stream, j, first, order, keys, key_tokens, values, seen, types, path, contexts, used
-                )
-        if order > 1:
-            contexts, used = _add(stream, i, first, order, keys, key_tokens, values, seen, types, path, contexts, used)
+                contexts, used = _add(stream, j, first, order, tallies, entries, path, contexts, used, nodes, 0)
+        contexts, used = _add(stream, i, first, order, tallies, entries, path, contexts, used, nodes, depth)
+    numbers[0], numbers[1], numbers[2], numbers[3] = contexts, used, since, first
+    return tallies, entries
+
+
+@kernel
+def _clear(tallies: Array) -> int:
+    """Leaves the empty context alone; returns how many contexts there are."""
+    tallies[0] = 0
+    tallies[0, _TOKEN] = tallies[0, _CHILD_TOKEN] = _ABSENT
+    return 1
+
+
+@allocating_kernel
+def _with_more_slots(entries: Array) -> Array:
+    """The same table with twice as many slots."""
+    more = np.full((2 * entries.shape[0], 2), _ABSENT, np.int64)
+    for slot in range(entries.shape[0]):
+        if entries[slot, 0] != _ABSENT:
+            more[_slot(more, entries[slot, 0])] = entries[slot]
+    return more
+
+
+@kernel
+def _fill_row(
+    tallies: Array,
+    entries: Array,
+    counts: Array,
+    depth: int,
+    nodes: Array,
+    n: Array,
+    t: Array,
+    weights: Array,
+    row: Array,
+) -> None:
+    """The log-probabilities of all tokens after the contexts of 1 to `depth` tokens. weights: overwritten.
+
+    A token that has not followed a context has not followed a longer one.
+    """
+    share = 1.0  # of the shorter contexts
+    for k in range(depth, 0, -1):
+        weights[k] = share / (n[k] + ESCAPE * t[k])
+        share *= ESCAPE * t[k] / (n[k] + ESCAPE * t[k])
+    share /= counts[BEGIN] + 1
+    base = 1.0 / (row.size - 1)
+    for token in range(row.size):
+        count = _count_of(counts, token)
+        p = share * (count + base)
+        for k in range(1, depth + 1 if count else 1):
+            followed = _count_after(tallies, entries, nodes[k], token)
+            if followed == 0:
+                break
+            p += weights[k] * followed
+        row[token] = math.log(p)
+    row[BEGIN] = -math.inf
 
 
 @kernel
@@ -122,56 +233,73 @@ def _add(
     i: int,
     first: int,
     order: int,
-    keys: Array,
-    key_tokens: Array,
-    values: Array,
-    seen: Array,
-    types: Array,
+    tallies: Array,
+    entries: Array,
     path: Array,
     contexts: int,
     used: int,
+    nodes: Array,
+    depth: int,
 ) -> tuple[int, int]:
-    """Adds the n-grams that end at a position; returns how many contexts and slots are then in use."""
+    """Adds the n-grams that end at a position; returns how many contexts and slots are then in use.
+
+    nodes: the contexts of 1 to `depth` tokens, which are known to be there.
+    """
     node, kept = 0, _is_kept(stream[i])
     for k in range(1, min(order, i - first + 1)):
-        slot = _slot(keys, key_tokens, 2 * node, stream[i - k])
-        if keys[slot] == _ABSENT:
-            keys[slot], key_tokens[slot], values[slot] = 2 * node, stream[i - k], contexts
-            contexts, used = contexts + 1, used + 1
-        node = values[slot]
-        path[i % path.shape[0], k] = node
-        if kept:
-            slot = _slot(keys, key_tokens, 2 * node + 1, stream[i])
-            if keys[slot] == _ABSENT:
-                keys[slot], key_tokens[slot], values[slot] = 2 * node + 1, stream[i], 0
+        token = stream[i - k]
+        child = nodes[k] if k <= depth else _child(tallies, entries, node, token)
+        if child == 0:
+            child = np.int64(contexts)
+            tallies[child] = 0
+            tallies[child, _TOKEN] = tallies[child, _CHILD_TOKEN] = _ABSENT
+            contexts += 1
+            if tallies[node, _CHILD_TOKEN] == _ABSENT:
+                tallies[node, _CHILD_TOKEN], tallies[node, _CHILD] = token, child
+            else:
+                key = _key(node, 0, token)
+                slot = _slot(entries, key)
+                entries[slot, 0], entries[slot, 1] = key, child
+                tallies[node, _MANY] |= _CHILDREN
                 used += 1
-            types[node] += values[slot] == 0
-            values[slot] += 1
-            seen[node] += 1
+        node = child
+        path[i % path.shape[0], k] = node
+        if not kept:
+            continue
+        tallies[node, _SEEN] += 1
+        if tallies[node, _TOKEN] == _ABSENT:
+            tallies[node, _TOKEN] = stream[i]
+        if tallies[node, _TOKEN] == stream[i]:
+            tallies[node, _TYPES] += tallies[node, _COUNT] == 0
+            tallies[node, _COUNT] += 1
+            continue
+        key = _key(node, 1, stream[i])
+        slot = _slot(entries, key)
+        if entries[slot, 0] == _ABSENT:
+            entries[slot, 0], entries[slot, 1] = key, 0
+            tallies[node, _MANY] |= _SUCCESSORS
+            used += 1
+        tallies[node, _TYPES] += entries[slot, 1] == 0
+        entries[slot, 1] += 1
     return contexts, used
 
 
 @kernel
-def _remove(
-    stream: Array,
-    first: int,
-    stop: int,
-    order: int,
-    keys: Array,
-    key_tokens: Array,
-    values: Array,
-    seen: Array,
-    types: Array,
-    path: Array,
-) -> None:
+def _remove(stream: Array, first: int, stop: int, order: int, tallies: Array, entries: Array, path: Array) -> None:
     """Takes away the n-grams that begin at a position and end before `stop`."""
     for k in range(1, min(order, stop - first)):
-        if _is_kept(stream[first + k]):
-            node = path[(first + k) % path.shape[0], k]
-            slot = _slot(keys, key_tokens, 2 * node + 1, stream[first + k])
-            values[slot] -= 1
-            seen[node] -= 1
-            types[node] -= values[slot] == 0
+        token = stream[first + k]
+        if not _is_kept(token):
+            continue
+        node = path[(first + k) % path.shape[0], k]
+        tallies[node, _SEEN] -= 1
+        if tallies[node, _TOKEN] == token:
+            tallies[node, _COUNT] -= 1
+            tallies[node, _TYPES] -= tallies[node, _COUNT] == 0
+        else:
+            slot = _slot(entries, _key(node, 1, token))
+            entries[slot, 1] -= 1
+            tallies[node, _TYPES] -= entries[slot, 1] == 0
 
 
 @allocating_kernel

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from chainrule.base.arguments import as_tokens
+from chainrule.base.arguments import as_tokens, in_one_stream
 from chainrule.base.distributions import ByDistributions
 from chainrule.errors import ModelFormatError
 from chainrule.protocol import BEGIN, END, UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from jaxtyping import Float32, Int32
+    from jaxtyping import Float32, Int32, Int64
     from numpy import ndarray
 
     from chainrule.protocol import LanguageModel
@@ -77,6 +77,27 @@ class Components:
         parts = tuple(model.advance(part, tokens) for model, part in zip(self.models, state.parts, strict=True))
         return MixtureState(parts, as_tokens(tokens).astype(np.int32))
 
+    def steps(
+        self, sequences: Sequences, prefixes: Sequences | None, batch: int
+    ) -> Iterator[tuple[Int64[ndarray, " B"], int, Int32[ndarray, " B"], MixtureState]]:
+        """Goes through texts a token at a time, </s> included: the texts that are not over, the number of tokens that
+        were read of each, the token that comes next, and the state before it.
+
+        batch: how many texts go side by side.
+        """
+        sequences = [np.append(as_tokens(sequence), END).astype(np.int32) for sequence in sequences]
+        for first in range(0, len(sequences), batch):
+            texts = np.arange(first, min(first + batch, len(sequences)))
+            state = self.start([np.empty(0, np.int32) if prefixes is None else prefixes[int(text)] for text in texts])
+            step = 0
+            while texts.size:
+                tokens = np.array([sequences[text][step] for text in texts], np.int32)
+                yield texts, step, tokens, state
+                state, step = self.advance(state, tokens), step + 1
+                left = np.flatnonzero([sequences[text].size > step for text in texts]).astype(np.int32)
+                if left.size < texts.size:
+                    texts, state = texts[left], self.select(state, left)
+
     def select(self, state: MixtureState, rows: Int32[ndarray, " new_B"]) -> MixtureState:
         """As `LanguageModel.select`."""
         parts = tuple(model.select(part, rows) for model, part in zip(self.models, state.parts, strict=True))
@@ -122,10 +143,43 @@ def stream_parts(
     models: Sequence[LanguageModel[Any]], stream: Int32[ndarray, " T"], size: int
 ) -> Iterator[tuple[Float32[ndarray, "part V"], ...]] | None:
     """The distributions of each model along a stream, `size` positions at a time; None where one cannot give them."""
-    readers = [getattr(model, "stream_rows", None) for model in models]
-    if any(reader is None for reader in readers):
+    if not all(reads_streams(model) for model in models):
         return None
-    return zip(*(reader(stream, size) for reader in readers if reader is not None), strict=True)
+    return zip(*(_stream_rows(model, stream, size) for model in models), strict=True)
+
+
+def text_parts(
+    models: Sequence[LanguageModel[Any]], texts: Sequence[Int32[ndarray, " T"]], size: int
+) -> Iterator[tuple[Float32[ndarray, "part V"], ...]] | None:
+    """As `stream_parts`, of texts, </s> included, one after the other, where no model reads over the end of a text."""
+    if not all(reads_streams(model) for model in models):
+        return None
+    stream, _ = in_one_stream(texts, None, end=True)
+    parts = [
+        _stream_rows(model, stream, size) if (read := text_reader(model)) is None else read(texts, size)
+        for model in models
+    ]
+    return zip(*parts, strict=True)
+
+
+def reads_streams(model: LanguageModel[Any]) -> bool:
+    """Whether a model gives its distributions along a stream."""
+    return hasattr(model.model if isinstance(model, RescaledUnknown) else model, "stream_rows")
+
+
+def text_reader(model: Any) -> Callable[[Sequences, int], Iterator[Float32[ndarray, "part V"]]] | None:
+    """`text_rows` of models that read a stream in another way than its texts."""
+    if not isinstance(model, RescaledUnknown):
+        return getattr(model, "text_rows", None)
+    own = getattr(model.model, "text_rows", None)
+    return None if own is None else lambda texts, size: map(model.adjust_rows, own(texts, size))
+
+
+def _stream_rows(model: Any, stream: Int32[ndarray, " T"], size: int) -> Iterator[Float32[ndarray, "part V"]]:
+    if isinstance(model, RescaledUnknown):
+        return map(model.adjust_rows, _stream_rows(model.model, stream, size))
+    rows: Iterator[Float32[ndarray, "part V"]] = model.stream_rows(stream, size)
+    return rows
 
 
 def split_as(
@@ -189,7 +243,10 @@ class RescaledUnknown(ByDistributions[Any]):
 
     def next_log_probs(self, state: Any) -> Float32[ndarray, "B V"]:
         """As `LanguageModel.next_log_probs`."""
-        rows = self.model.next_log_probs(state)
+        return self.adjust_rows(self.model.next_log_probs(state))
+
+    def adjust_rows(self, rows: Float32[ndarray, "B V"]) -> Float32[ndarray, "B V"]:
+        """Distributions of the model, with more for <unk>."""
         return self._adjust(rows, rows[:, [UNKNOWN]], np.arange(self.vocabulary_size) == UNKNOWN)
 
     def advance(self, state: Any, tokens: Int32[ndarray, " B"]) -> Any:

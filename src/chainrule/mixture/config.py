@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from chainrule.base.options import Options, option
 from chainrule.errors import SettingError
@@ -13,6 +13,7 @@ MAX_BUCKETS = 200
 MAX_CACHE, MAX_CACHE_ORDER = 1 << 20, 32
 
 Kind = Literal["linear", "log-linear"]
+GateKind = Literal["default", "evidence", "distributions"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,12 +26,16 @@ class MixtureConfig:
     buckets: a linear mixture with more than one has separate weights for each class of the previous token. Classes are
     by frequency in the tuning text, such that each precedes about as many tokens.
     adaptive: a linear mixture whose weights depend on the context, by a gate that is learned on the tuning text.
+    gate: what the gate of adaptive weights sees: evidence, what each model did on the last tokens and has seen of the
+    context; or distributions, those that the models give, too; by default these where they help and the vocabulary is
+    small.
     """
 
     kind: Kind = "linear"
     weights: tuple[float, ...] | None = None
     buckets: int = 1
     adaptive: bool = False
+    gate: GateKind = "default"
 
     def __post_init__(self) -> None:
         if self.kind not in ("linear", "log-linear"):
@@ -41,6 +46,10 @@ class MixtureConfig:
             raise SettingError(f"buckets is {self.buckets}, but only linear mixtures have buckets; leave it out")
         if self.adaptive and (self.kind != "linear" or self.buckets > 1 or self.weights is not None):
             raise SettingError("adaptive weights are those of a linear mixture, without buckets or weights of its own")
+        if self.gate not in get_args(GateKind):
+            raise SettingError(f"gate is {self.gate!r}; choose {', '.join(get_args(GateKind))}")
+        if self.gate != "default" and not self.adaptive:
+            raise SettingError(f"gate is {self.gate}, but only adaptive weights have a gate; set adaptive")
         if self.weights is not None:
             check_weights(self.weights, self.kind)
             if self.buckets > 1:

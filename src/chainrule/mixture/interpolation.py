@@ -19,7 +19,7 @@ import numpy as np
 from chainrule.base.arguments import as_tokens, check_prefixes, check_tokens
 from chainrule.base.distributions import ByDistributions
 from chainrule.errors import ModelFormatError, SettingError
-from chainrule.mixture.adaptive import AdaptiveMixture
+from chainrule.mixture.adaptive import AdaptiveMixture, Gate, linear_gate
 from chainrule.mixture.components import (
     Components,
     RescaledUnknown,
@@ -262,24 +262,15 @@ class LogLinearMixture(_Mixture):
             check_tokens(sequence, self.vocabulary_size)
         log_probs_of = [np.empty(len(sequence) + end, np.float32) for sequence in sequences]
         batch = max(1, BATCH_PROBS // self.vocabulary_size)
-        for first in range(0, len(sequences), batch):
-            rows = np.arange(first, min(first + batch, len(sequences)))
-            state = self.start([np.empty(0, np.int32) if prefixes is None else prefixes[int(row)] for row in rows])
-            step = 0
-            while True:
-                unfinished = np.flatnonzero([log_probs_of[row].size > step for row in rows]).astype(np.int32)
-                rows, state = rows[unfinished], self.select(state, unfinished)
-                if not rows.size:
-                    break
-                next_tokens = np.array(
-                    [sequences[r][step] if step < len(sequences[r]) else END for r in rows], np.int32
-                )
-                chosen = next_tokens if token is None else np.full(rows.size, token)
-                log_probs = self.next_log_probs(state)[np.arange(rows.size), chosen]
-                for row, log_prob in zip(rows.tolist(), log_probs, strict=True):
-                    log_probs_of[row][step] = log_prob
-                state = self.advance(state, next_tokens)
-                step += 1
+        for texts, step, next_tokens, state in self.components.steps(sequences, prefixes, batch):
+            wanted = np.flatnonzero([log_probs_of[text].size > step for text in texts]).astype(np.int32)
+            if not wanted.size:
+                continue
+            chosen = next_tokens[wanted] if token is None else np.full(wanted.size, token)
+            own = state if wanted.size == texts.size else self.select(state, wanted)
+            log_probs = self.next_log_probs(own)[np.arange(wanted.size), chosen]
+            for text, log_prob in zip(texts[wanted].tolist(), log_probs, strict=True):
+                log_probs_of[text][step] = log_prob
         return log_probs_of
 
 
@@ -296,9 +287,11 @@ def to_state(model: Any, take_component: Callable[[str, Any], tuple[Json, Arrays
         ratio = {"unseen_ratio": component.ratio} if fewer else {}
         settings["components"].append({"family": name, "settings": own, **ratio})
         arrays |= {f"{i}.{key}": array for key, array in own_arrays.items()}
-    for name in ("classes", "gate"):
-        if (array := getattr(model, name, None)) is not None:
-            arrays[name] = array
+    if isinstance(model, AdaptiveMixture):
+        arrays |= {"gate": model.gate.linear}
+        arrays |= {"gate.inner": model.gate.inner, "gate.outer": model.gate.outer} if len(model.gate.outer) else {}
+    elif getattr(model, "classes", None) is not None:
+        arrays["classes"] = model.classes
     return settings, arrays
 
 
@@ -326,5 +319,8 @@ def from_state(
     if kind == "log-linear":
         return LogLinearMixture(components, mixture_weights)
     if "gate" in arrays:
-        return AdaptiveMixture(components, arrays["gate"], mixture_weights)
+        gate = linear_gate(arrays["gate"])
+        if "gate.inner" in arrays and "gate.outer" in arrays:
+            gate = Gate(arrays["gate"], arrays["gate.inner"], arrays["gate.outer"])
+        return AdaptiveMixture(components, gate, mixture_weights)
     return LinearMixture(components, mixture_weights, arrays.get("classes"))

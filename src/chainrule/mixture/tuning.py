@@ -7,12 +7,14 @@ the expected log-probabilities.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import EstimationError
+from chainrule.mixture.adaptive import Gate, linear_gate
 from chainrule.protocol import BEGIN, END
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ _STEPS = 500
 _TOLERANCE = 1e-8  # nats per token; stops when a step gains less
 _PRIOR = 10.0  # the weight of the overall mixture weights in each class, in tokens
 _MAX_WEIGHT = 10.0  # of a log-linear mixture
+_FLAT = 1e-9  # the deviation of a feature that does not change
 
 
 def linear_weights(
@@ -57,51 +60,84 @@ def linear_weights(
 
 GATE_TOKENS = 400_000  # of a text, at most
 _BLOCKS = 10  # of a text; the last of every so many says whether the gate helps
-_GATE_STEPS, _GATE_BATCH, _GATE_RATE, _GATE_DECAY = 1200, 4096, 0.05, 1e-4
+_GATE_STEPS, _GATE_BATCH, _GATE_DECAY = 1200, 4096, 1e-4
+_GATE_RATE, _HIDDEN_RATE = 0.05, 0.01  # without hidden units, and with them
+HIDDEN = 16  # units of a gate that sees distributions
 
 
-def gate_weights(
+def learn_gate(
     scores: Float32[ndarray, "K T"],
     features: Float64[ndarray, "T F"],
     weights: Float64[ndarray, "1 K"],
     progress: Progress = silent,
-) -> tuple[Float64[ndarray, "F K"], float]:
+    *,
+    hidden: int = 0,
+) -> tuple[Gate, float]:
     """The gate of an adaptive mixture, by gradient ascent (Adam) on nine tenths of a text; its gain on the rest.
 
     scores: log-probabilities of the tokens. features: at their positions; the first is 1. weights: the constant ones,
-    which the gate begins with, and stays at where it gains nothing. The gain is in nats a token, over these.
+    which the gate begins with, and stays at where it gains nothing. hidden: how many hidden units it has. The gain is
+    in nats a token, over these.
     """
-    gate = np.zeros((features.shape[1], len(scores)))
-    gate[0] = np.log(np.maximum(weights[0], 1e-4))
-    constant = gate.copy()
+    count = features.shape[1]
+    constant = np.zeros((count, len(scores)))
+    constant[0] = np.log(np.maximum(weights[0], 1e-4))
+    if not hidden:
+        centre, scale = np.zeros(count), np.ones(count)
+    else:
+        centre, scale = features.mean(axis=0), features.std(axis=0)
+        centre[0], scale[scale < _FLAT] = 0, 1
+    rng = np.random.default_rng(0)
+    inner = rng.normal(size=(count, hidden)) / math.sqrt(count)
+    gate = Gate(constant.copy(), inner, np.zeros((hidden, len(scores))))
     probs = np.exp(scores - scores.max(axis=0), dtype=np.float64).T  # (T, K)
     is_kept = np.arange(len(probs)) * _BLOCKS * _BLOCKS // max(len(probs), 1) % _BLOCKS == _BLOCKS - 1
     training = np.flatnonzero(~is_kept)
-    rng = np.random.default_rng(0)
-    mean, square = np.zeros_like(gate), np.zeros_like(gate)
+    means, squares = ([np.zeros_like(each) for each in gate] for _ in range(2))
     for step in range(_GATE_STEPS if training.size else 0):
         progress(TASK, step, _GATE_STEPS)
         rows = rng.choice(training, min(_GATE_BATCH, training.size), replace=training.size < _GATE_BATCH)
-        prior = _softmax(features[rows] @ gate)
-        posterior = prior * probs[rows]
-        posterior /= posterior.sum(axis=1, keepdims=True)
-        slope = features[rows].T @ (posterior - prior) / len(rows) - _GATE_DECAY * (gate - constant)
-        mean, square = 0.9 * mean + 0.1 * slope, 0.99 * square + 0.01 * slope * slope
-        unbiased = np.sqrt(square / (1 - 0.99 ** (step + 1))) + 1e-9
-        gate += _GATE_RATE * (1 - step / _GATE_STEPS) * mean / (1 - 0.9 ** (step + 1)) / unbiased
-    rows = np.flatnonzero(is_kept)
-    if not rows.size:
-        return constant, 0.0
-    likelihoods = [
-        float(np.log((_softmax(features[rows] @ each) * probs[rows]).sum(axis=1)).mean()) for each in (gate, constant)
-    ]
-    gain = likelihoods[0] - likelihoods[1]
-    return (gate, gain) if gain > 0 else (constant, 0.0)
+        own = (features[rows] - centre) / scale if hidden else features[rows]
+        rate = (_HIDDEN_RATE if hidden else _GATE_RATE) * (1 - step / _GATE_STEPS)
+        slopes = _gate_slopes(gate, own, probs[rows], constant)
+        for each, slope, mean, square in zip(gate, slopes, means, squares, strict=True):
+            mean += 0.1 * (slope - mean)
+            square += 0.01 * (slope * slope - square)
+            unbiased = np.sqrt(square / (1 - 0.99 ** (step + 1))) + 1e-9
+            each += rate * mean / (1 - 0.9 ** (step + 1)) / unbiased
+    for each in gate[:2]:  # of features as they are
+        each /= scale[:, None]
+        each[0] -= centre @ each
+    kept = np.flatnonzero(is_kept)
+    if not kept.size:
+        return linear_gate(constant), 0.0
+    learned, before = (
+        float(np.log((gate_weights(each, features[kept]) * probs[kept]).sum(axis=1)).mean())
+        for each in (gate, linear_gate(constant))
+    )
+    return (gate, learned - before) if learned > before else (linear_gate(constant), 0.0)
 
 
-def mean_weights(gate: Float64[ndarray, "F K"], features: Float64[ndarray, "T F"]) -> Float64[ndarray, "1 K"]:
-    """The mean weights of an adaptive mixture over a text."""
-    return _softmax(features @ gate).mean(axis=0, keepdims=True)
+def _gate_slopes(
+    gate: Gate, features: Float64[ndarray, "R F"], probs: Float64[ndarray, "R K"], constant: Float64[ndarray, "F K"]
+) -> tuple[Float64[ndarray, "F K"], Float64[ndarray, "F H"], Float64[ndarray, "H K"]]:
+    """The gradient of the mean log-likelihood of some tokens, less a pull back to constant weights."""
+    units = np.tanh(features @ gate.inner)
+    prior = _softmax(features @ gate.linear + units @ gate.outer)
+    posterior = prior * probs
+    posterior /= posterior.sum(axis=1, keepdims=True)
+    error = (posterior - prior) / len(features)  # (R, K)
+    inner = features.T @ ((error @ gate.outer.T) * (1 - units * units))
+    return (
+        features.T @ error - _GATE_DECAY * (gate.linear - constant),
+        inner - _GATE_DECAY * gate.inner,
+        units.T @ error - _GATE_DECAY * gate.outer,
+    )
+
+
+def gate_weights(gate: Gate, features: Float64[ndarray, "T F"]) -> Float64[ndarray, "T K"]:
+    """The weights that a gate gives at each position of a text."""
+    return _softmax(features @ gate.linear + np.tanh(features @ gate.inner) @ gate.outer)
 
 
 def _softmax(logits: Float64[ndarray, "T K"]) -> Float64[ndarray, "T K"]:

@@ -18,19 +18,20 @@ from chainrule.api.tokenizers import difference_of
 from chainrule.base.arguments import as_list
 from chainrule.errors import EstimationError, SettingError, prefix_errors
 from chainrule.families.table import why_no_table
-from chainrule.mixture.adaptive import AdaptiveMixture, features_for_tuning
+from chainrule.mixture.adaptive import AdaptiveMixture, can_see_rows, features_for_tuning, shapes_for_tuning
 from chainrule.mixture.cache import NGramCache
 from chainrule.mixture.components import Components, RescaledUnknown
 from chainrule.mixture.config import MixtureConfig
 from chainrule.mixture.interpolation import LinearMixture, LogLinearMixture
 from chainrule.mixture.tuning import (
     GATE_TOKENS,
+    HIDDEN,
     MAX_PROBS,
     classes_of_tokens,
     gate_weights,
+    learn_gate,
     linear_weights,
     log_linear_weights,
-    mean_weights,
 )
 from chainrule.ngram.config import COMPACT
 from chainrule.ngram.editing.merging import merge_tables, renumber, scale_unknown
@@ -109,7 +110,7 @@ def mix(
     mixture = _mixture(components, config, stream, progress)
     record["weights"] = mixture.weights.tolist()
     if isinstance(mixture, AdaptiveMixture):
-        record["gate_gain"] = mixture.gain
+        record["gate_gain"], record["gate_sees"] = mixture.gain, mixture.sees
     return CausalModel("mixture", mixture, tokenizer, record, speller_of(models, mixture.weights))
 
 
@@ -186,7 +187,7 @@ def _mixture(
         scores.append(model.score_stream(stream))
     scored = np.stack(scores)
     if config.adaptive:
-        return _adaptive_mixture(components, scored[:, :GATE_TOKENS], stream[:GATE_TOKENS], progress)
+        return _adaptive_mixture(components, config, scored[:, :GATE_TOKENS], stream[:GATE_TOKENS], progress)
     if config.buckets == 1:
         return LinearMixture(components, linear_weights(scored, progress=progress))
     classes = classes_of_tokens(stream, components.vocabulary_size, config.buckets)
@@ -195,16 +196,25 @@ def _mixture(
     return LinearMixture(components, weights, classes)
 
 
+_LEAST_GAIN = 0.001  # nats a token by which a gate that sees distributions, which costs more, has to be better
+
+
 def _adaptive_mixture(
     components: Components,
+    config: MixtureConfig,
     scores: Float32[ndarray, "models tokens"],
     stream: Int32[ndarray, " tokens"],
     progress: Progress,
 ) -> AdaptiveMixture:
     constant = linear_weights(scores, progress=progress)
     features = features_for_tuning(components, scores, stream)
-    gate, gain = gate_weights(scores, features, constant, progress)
-    return AdaptiveMixture(components, gate, mean_weights(gate, features), gain)
+    gate, gain = learn_gate(scores, features, constant, progress)
+    if config.gate == "distributions" or (config.gate == "default" and can_see_rows(components)):
+        seeing = features_for_tuning(components, scores, stream, shapes_for_tuning(components, stream))
+        other, other_gain = learn_gate(scores, seeing, constant, progress, hidden=HIDDEN)
+        if other_gain > gain + _LEAST_GAIN:
+            gate, gain, features = other, other_gain, seeing
+    return AdaptiveMixture(components, gate, gate_weights(gate, features).mean(axis=0, keepdims=True), gain)
 
 
 def _some_documents(stream: Int32[ndarray, " tokens"], vocabulary_size: int) -> list[Int32[ndarray, " tokens"]]:

@@ -27,6 +27,7 @@ from chainrule.mixture.interpolation import LogLinearMixture
 from chainrule.mixture.residual import FOLDS, DocumentRows, KnownRows, fold_bounds, with_end, without_fold
 from chainrule.ngram.config import NGramConfig
 from chainrule.ngram.models.stream_scorer import StreamScorer
+from chainrule.protocol import END
 from chainrule.training.job import KnownDistribution
 
 if TYPE_CHECKING:
@@ -115,8 +116,9 @@ def known_distribution(
         says = "as far as its record says"
         if "data" not in known.model.record:
             says = "as far as you know: its record does not name the texts that its models were trained on"
-        held_out = f"{known.name} has not seen the training text, {says}"
         model = known.model.language_model
+        held_out = _seems_seen(known.name, model, stream, validation)
+        held_out = held_out or f"{known.name} has not seen the training text, {says}"
         if not isinstance(model, StreamScorer):
             held_out += "; it reads each document from its beginning"
             return KnownDistribution(DocumentRows(stream, model), DocumentRows(validation, model), held_out), model
@@ -132,6 +134,65 @@ def known_distribution(
         rows = KnownRows(stream, models, model.order - 1, bounds)
         held_out = f"each of {FOLDS} folds of the training text is predicted by an n-gram model of the others"
     return KnownDistribution(rows, KnownRows(validation, [model], model.order - 1), held_out), model
+
+
+_SAMPLE, _FEWEST = 20_000, 1_000  # tokens that say whether a text was seen; with fewer, nothing is said
+_FAR_BELOW = 0.9  # of the nats a token of the validation text: those of a text that was seen are fewer
+_ALL = 0.999  # of the n-grams of a text that was seen
+_HIGH = 5  # the order from which a model does not have all n-grams of a text that it has not seen
+
+
+def _seems_seen(name: str, model: LanguageModel[Any], stream: Stream, validation: Stream) -> str | None:
+    """A warning if a model predicts the training text far better than the validation text: then it has seen it,
+    whatever its files are called. None if it does not.
+
+    Raises SettingError if an n-gram model also has all n-grams of the training text.
+    """
+    learned, held = _sample(stream), _sample(validation)
+    if learned.size < _FEWEST:
+        return None
+    sampled = [part for part in (learned, held) if part.size >= _FEWEST]
+    nats = [-float(model.score_stream(part).mean()) for part in sampled]
+    is_far_below = len(nats) > 1 and nats[0] < _FAR_BELOW * nats[1]
+    measured = f"it gives the training text {nats[0]:.2f} nats a token"
+    if len(nats) > 1:
+        measured += f" and the validation text {nats[1]:.2f}"
+    has_all = False
+    if isinstance(model, StreamScorer) and model.order > 1:
+        known = _share_of_known(model, learned)
+        if known >= _ALL and is_far_below:
+            raise SettingError(
+                f"{name}: has seen the training text, though in another file: it has {known:.1%} of its "
+                f"{model.order}-grams, and {measured}; give its order, as in residual_of={model.order}, to estimate it "
+                "in folds, or a model of another text"
+            )
+        if has_all := known == 1 and model.order >= _HIGH:
+            measured += f", and has all {model.order}-grams of a part of the training text"
+    if not (is_far_below or has_all):
+        return None
+    return (
+        f"{name} seems to have seen the training text, or some of it: {measured}. A network learns little from what is "
+        "predicted too well; give a model of another text, or the order of an n-gram model"
+    )
+
+
+def _share_of_known(model: StreamScorer, stream: Stream) -> float:
+    """The share of the n-grams of a text, within its documents, that a model has."""
+    lengths = model.score_stream_with_lengths(stream)[1]
+    begins = np.concatenate([[0], np.flatnonzero(stream[:-1] == END) + 1])
+    depths = np.arange(stream.size) - np.repeat(begins, np.diff([*begins, stream.size]))
+    inside = lengths[depths >= model.order - 1] == model.order
+    return float(inside.mean()) if inside.size >= _FEWEST else 0.0
+
+
+def _sample(stream: Stream) -> Stream:
+    """Some documents from all over a text; of a long document, its beginning."""
+    stream = np.asarray(stream)
+    ends = np.append(np.flatnonzero(stream == END) + 1, stream.size)
+    begins = np.concatenate([[0], ends[:-1]])
+    parts = [stream[begin : min(end, begin + _SAMPLE)] for begin, end in zip(begins, ends, strict=True)]
+    every = max(1, -(-sum(map(len, parts)) // _SAMPLE))
+    return np.concatenate([np.empty(0, np.int32), *parts[::every]]).astype(np.int32)[:_SAMPLE]
 
 
 def _estimate(stream: Stream, vocabulary_size: int, config: NGramConfig) -> Any:

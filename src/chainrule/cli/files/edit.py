@@ -24,7 +24,7 @@ from chainrule.cli.shared.options import (
 from chainrule.cli.shared.screen import note, print_json, progress_bar
 from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, note_repairs, text_for
 from chainrule.errors import SettingError, prefix_errors
-from chainrule.mixture.config import CacheConfig, Kind, MixtureConfig
+from chainrule.mixture.config import CacheConfig, GateKind, Kind, MixtureConfig
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -167,6 +167,13 @@ def mix(
         bool,
         Parameter(negative=(), help="With --tune: weights that depend on the context, by a gate that is learned."),
     ] = False,
+    gate: Annotated[
+        GateKind,
+        Parameter(
+            help="With --adaptive: what the gate sees. What each model did on the last tokens and has seen of the "
+            "context, or also the distributions; by default these where they help, up to 1,024 tokens."
+        ),
+    ] = "default",
     cache: Annotated[
         int | None,
         WholeNumber,
@@ -223,13 +230,15 @@ def mix(
         raise CycloptsError(msg="--cache-order is for a cache; say how many tokens it keeps: --cache 10000.")
     if adaptive and tune is None:
         raise CycloptsError(msg="--adaptive learns its weights from a held-out text; give one: --tune heldout.txt.")
+    if gate != "default" and not adaptive:
+        raise CycloptsError(msg="--gate is for weights that depend on the context; give --adaptive, too.")
     if exchange and (kind != "linear" or buckets != 1 or cache is not None or tune or weights or static or adaptive):
         raise CycloptsError(msg="--exchange keeps the weights of the first model; leave other options out.")
     if exchange and len(models) != _EXCHANGED:
         raise CycloptsError(msg="--exchange takes a model that --residual-of has made, and an n-gram model.")
     if tune is not None and weights:
         raise CycloptsError(msg="Give either --tune or --weights.")
-    config = MixtureConfig(kind=kind, weights=tuple(weights) or None, buckets=buckets, adaptive=adaptive)
+    config = MixtureConfig(kind=kind, weights=tuple(weights) or None, buckets=buckets, adaptive=adaptive, gate=gate)
     with prefix_errors("the cache"):
         cached = None if cache is None else CacheConfig(words=cache, order=cache_order)
     heldout = None if tune is None else text_for(models, reading, tune)
@@ -261,7 +270,7 @@ def mix(
     else:
         print(_weights_table(model.record, "log-linear" if exchange else kind))
         if adaptive:
-            print(_gate_line(model.record["gate_gain"]))
+            print(_gate_line(model.record["gate_gain"], model.record["gate_sees"]))
         print(f"{output}: {summary['seconds']:.1f} s")
 
 
@@ -286,13 +295,12 @@ def _check_all_differ(models: Sequence[Path]) -> None:
         seen.add(path.resolve())
 
 
-def _gate_line(gain: float) -> str:
+def _gate_line(gain: float, sees: str) -> str:
     """What an adaptive mixture gained on the part of the tuning text that its gate did not learn from."""
     if not gain:
         return "weights that depend on the context gain nothing on a tenth of the tuning text; they stay constant"
-    return (
-        f"means of weights that depend on the context; they gain {gain:.4f} nats a token on a tenth of the tuning text"
-    )
+    what = "the context and the models' distributions" if sees == "distributions" else "the context"
+    return f"means of weights that depend on {what}; they gain {gain:.4f} nats a token on a tenth of the tuning text"
 
 
 def _weights_table(record: dict[str, Any], kind: Kind) -> str:

@@ -18,7 +18,7 @@ tokens before the one that is read.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -29,9 +29,6 @@ from chainrule.neural.layers.basic import segment_starts
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int64
-    from numpy import ndarray
-
-A = TypeVar("A", Tensor, "ndarray")
 
 NOTHING = -1  # in place of a token before the beginning of a text
 _WORD = 1 << 64
@@ -47,7 +44,6 @@ class NGramMemory(nn.Module):
         super().__init__()
         self.order, self.rows = order, rows
         self._multipliers = np.array([_signed(_odd(back)) for back in range(order - 1)])  # (K,)
-        self._offsets = np.arange(order - 1) * rows  # (K,)
         self.table = nn.Parameter(torch.zeros((order - 1) * rows, row_width))
         self.projection = nn.Linear(row_width, width, bias=False)
         nn.init.normal_(self.projection.weight, std=row_width**-0.5)
@@ -83,26 +79,23 @@ class NGramMemory(nn.Module):
     ) -> tuple[Float[Tensor, "B 1 W"], Int64[Tensor, "B P"]]:
         """The sum of the rows after one token of each text, and the state after it, to the bits of `forward`.
 
-        By NumPy, all lengths of contexts at once: torch takes longer to call its operations than to compute this.
+        By a kernel: torch takes longer to call its operations than to compute this.
         """
+        from chainrule.neural.layers.product_kernels import sum_hashed_rows
+
         before = recent.numpy()
         if starts is not None and starts.any():
             before = np.where(starts.numpy(), NOTHING, before)
-        contexts = np.concatenate((before, tokens.numpy()), 1)  # (B, K)
-        latest_first = contexts[:, ::-1]
-        mixed = np.bitwise_xor.accumulate((latest_first + 1) * self._multipliers, 1)
-        slots = _scaled(mixed, self.rows) + self._offsets
-        table = self.table.detach().numpy()
-        if before.size == 0 or before.min() >= 0:
-            rows = table[slots]  # (B, K, W)
-        else:  # some contexts are longer than their text
-            is_there = np.logical_and.accumulate(latest_first >= 0, 1)
-            rows = table[np.where(is_there, slots, 0)] * is_there[:, :, None]
-        return torch.from_numpy(rows.sum(1, keepdims=True)), torch.from_numpy(contexts[:, 1:])
+        before, read = np.ascontiguousarray(before), np.ascontiguousarray(tokens.numpy())
+        table, after = self.table.detach().numpy(), np.empty_like(before)
+        rows = np.empty((len(before), 1, table.shape[1]), np.float32)
+        sum_hashed_rows(before, read, self._multipliers, _LAST_MULTIPLIER, self.rows, table, after, rows)
+        return torch.from_numpy(rows), torch.from_numpy(after)
 
     def project(self, rows: Float[Tensor, "*shape W"]) -> Float[Tensor, "*shape D"]:
         """Rows, or their sum, as they are added to hidden states."""
-        return cast("Tensor", self.projection(rows.to(self.projection.weight.dtype)))
+        weight = self.projection.weight
+        return F.linear(rows.to(weight.dtype), weight)
 
     def look_up(self, slots: Int64[Tensor, "B T K"]) -> Float[Tensor, "B T W"]:
         """The sum of some rows at each position. slots: as `slots` gives them."""
@@ -139,11 +132,10 @@ class NGramMemory(nn.Module):
         return torch.stack(slots, -1), after
 
 
-def _scaled(mixed: A, size: int) -> A:
+def _scaled(mixed: Int64[Tensor, "*shape"], size: int) -> Int64[Tensor, "*shape"]:
     """A number below `size` from all 64 bits of each: their product with an odd number, whose upper half is scaled.
 
-    mixed: int64, of torch or NumPy. torch has no arithmetic with uint64; products of int64 have the same bits, and what
-    a shift fills in is masked.
+    torch has no arithmetic with uint64; products of int64 have the same bits, and what a shift fills in is masked.
     """
     mixed = mixed ^ ((mixed >> 31) & ((1 << 33) - 1))
     upper = ((mixed * _LAST_MULTIPLIER) >> 32) & ((1 << 32) - 1)

@@ -1,4 +1,4 @@
-"""Products of a matrix with a few vectors: dot products of its rows with each, on several threads.
+"""Products of a matrix with a few vectors: dot products of its rows with each, on several threads. Sums of a few rows.
 
 A group of rows is multiplied by all vectors while it is in the processor's cache, and the next rows are asked for
 meanwhile: the matrix is read once, at the speed of the memory. Each dot product is summed up in the same order
@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.base.jit import kernel, parallel_kernel, prange
+from chainrule.base.jit import kernel, parallel_kernel, prange, tiny_kernel
 from chainrule.base.lanes import LANES, ask_for, lanes_at, spread, times_plus, total, weights_at
 
 if TYPE_CHECKING:
-    from jaxtyping import Float32, Int8, Int16, UInt16
+    from jaxtyping import Float32, Int8, Int16, Int64, UInt16
     from numpy import ndarray
 
     # Numbers, the bits of bfloat16 and float16, or integers with scales.
@@ -134,3 +134,36 @@ def _four_by_four(
     out[j + 1, i], out[j + 1, i + 1], out[j + 1, i + 2], out[j + 1, i + 3] = total(b0), total(b1), total(b2), total(b3)
     out[j + 2, i], out[j + 2, i + 1], out[j + 2, i + 2], out[j + 2, i + 3] = total(c0), total(c1), total(c2), total(c3)
     out[j + 3, i], out[j + 3, i + 1], out[j + 3, i + 2], out[j + 3, i + 3] = total(d0), total(d1), total(d2), total(d3)
+
+
+@tiny_kernel
+def sum_hashed_rows(
+    before: Int64[ndarray, "B P"],
+    tokens: Int64[ndarray, "B 1"],
+    multipliers: Int64[ndarray, " K"],
+    last_multiplier: int,
+    rows: int,
+    table: Float32[ndarray, "K*rows W"],
+    after: Int64[ndarray, "B P"],
+    out: Float32[ndarray, "B 1 W"],
+) -> None:
+    """The rows of the contexts that end with each token, the shortest first, summed: a step of an `NGramMemory`.
+
+    before: the tokens before, the latest last, less than 0 where there are none; a context that is longer than its text
+    has no row. rows: of each length of context. after: becomes `before` of the next step.
+    """
+    lengths, lower, upper = multipliers.size, (1 << 33) - 1, (1 << 32) - 1
+    for b in range(tokens.shape[0]):
+        out[b, 0, :] = 0
+        mixed = 0
+        for k in range(lengths):
+            token = tokens[b, 0] if k == 0 else before[b, lengths - 1 - k]
+            if token < 0:
+                break
+            mixed ^= (token + 1) * multipliers[k]
+            folded = (mixed ^ ((mixed >> 31) & lower)) * last_multiplier
+            row = k * rows + ((((folded >> 32) & upper) * rows) >> 32)
+            for w in range(table.shape[1]):
+                out[b, 0, w] += table[row, w]
+        for k in range(lengths - 1):
+            after[b, k] = before[b, k + 1] if k + 2 < lengths else tokens[b, 0]

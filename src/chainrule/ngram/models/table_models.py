@@ -22,7 +22,15 @@ from chainrule.ngram.compact.query_kernels import advance as advance_compact
 from chainrule.ngram.compact.query_kernels import score_stream as score_compact_stream
 from chainrule.ngram.models.stream_scorer import StreamScorer, run_pieces
 from chainrule.ngram.trie.choosing_kernels import best_words, draw_words, highest_children
-from chainrule.ngram.trie.query_kernels import NO_NODE, advance, children, distributions, score_pairs, score_stream
+from chainrule.ngram.trie.query_kernels import (
+    NO_NODE,
+    advance,
+    children,
+    contexts_along,
+    distributions,
+    score_pairs,
+    score_stream,
+)
 from chainrule.ngram.trie.table import NODE, context_type
 from chainrule.ngram.trie.walking_kernels import unknown_follows, walk_stream
 from chainrule.protocol import BEGIN, END, UNKNOWN, StreamScores
@@ -238,6 +246,15 @@ class NGramModel(TrieModel):
         """As `LanguageModel.advance`."""
         tokens = self._checked_for(state, tokens)
         return advance(self.table.words, self.table.begin, self.table.log_backoffs.size, state, tokens)
+
+    def stream_rows(self, stream: Int32[ndarray, " tokens"], size: int) -> Iterator[Float32[ndarray, "part vocab"]]:
+        """As `StreamReader.stream_rows`, with one step for each token."""
+        stream, context = self._checked(stream), np.array(self._begin_state, np.int64)
+        for begin in range(0, len(stream), size):
+            tokens = stream[begin : begin + size]
+            contexts = np.empty((len(tokens), len(context)), np.int64)
+            contexts_along(self.table.words, self.table.begin, self.table.log_backoffs.size, context, tokens, contexts)
+            yield self.next_log_probs(contexts)
 
     @property
     def _unigrams(self) -> Float32[ndarray, " vocab"]:

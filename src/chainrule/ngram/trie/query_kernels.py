@@ -320,6 +320,22 @@ def advance(words: Array, begin: Array, inner: int, contexts: Array, tokens: Arr
     return new
 
 
+@allocating_kernel
+def contexts_along(words: Array, begin: Array, inner: int, context: Array, tokens: Array, out: Array) -> None:
+    """The contexts before each token of a stream: out, (T, N - 1). context: (N - 1,), that before the first; becomes
+    that after the last.
+    """
+    for i in range(tokens.size):
+        out[i] = context
+        for j in range(out.shape[1] - 1, -1, -1):
+            if j == 0:
+                context[0] = _BEGIN_NODE if tokens[i] == END else 1 + tokens[i]
+            elif tokens[i] == END or not 0 <= out[i, j - 1] < inner:
+                context[j] = NO_NODE
+            else:
+                context[j] = child(words, begin, out[i, j - 1], tokens[i])
+
+
 @kernel
 def distributions(
     words: Array, log_probs: Array, begin: Array, log_backoffs: Array, vocabulary_size: int, contexts: Array, out: Array
