@@ -217,7 +217,7 @@ def main() -> None:
             if arguments.output is not None:
                 with arguments.output.open("a") as file:
                     file.write(line + "\n")
-    for family in arguments.family if "network" in arguments.arms else []:
+    for family in arguments.family if "network" in arguments.arms and not arguments.other else []:
         own = {trial["seed"]: trial for trial in found if trial["family"] == family and trial["arm"] == "network"}
         for arm in dict.fromkeys(trial["arm"] for trial in found if trial["family"] == family):
             pairs = [

@@ -17,6 +17,7 @@ from chainrule.api.training.stream import train_speller
 from chainrule.errors import EstimationError, ModelFormatError, SettingError
 from chainrule.evaluation.token_scores import score_tokens
 from chainrule.families.table import FAMILIES
+from chainrule.mixture.adaptive import gate_of
 from chainrule.mixture.adaptive_kernels import describe_rows
 from chainrule.mixture.cache import NGramCache
 from chainrule.mixture.components import RescaledUnknown
@@ -263,6 +264,9 @@ def test_a_cache_gives_its_distributions_along_a_stream() -> None:
 
 
 def test_what_adaptive_weights_need() -> None:
+    for arrays in ({"gate": np.zeros(3)}, {"gate": np.zeros((3, 2)), "gate.inner": np.zeros((3, 1))}):
+        with pytest.raises(ModelFormatError, match="the gate of the mixture is no matrix, or lacks one"):
+            gate_of(arrays)
     with pytest.raises(SettingError, match="gate is evidence, but only adaptive weights have a gate"):
         MixtureConfig(gate="evidence")
     with pytest.raises(SettingError, match="gate is 'entropy'; choose default, evidence, distributions"):

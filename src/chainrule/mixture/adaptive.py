@@ -35,7 +35,7 @@ from chainrule.mixture.components import (
 from chainrule.protocol import END, UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from jaxtyping import Float32, Float64, Int32, Int64
     from numpy import ndarray
@@ -73,6 +73,17 @@ class Gate(NamedTuple):
 def linear_gate(linear: Float64[ndarray, "F K"]) -> Gate:
     """A gate without hidden units."""
     return Gate(linear, np.empty((len(linear), 0)), np.empty((0, linear.shape[1])))
+
+
+def gate_of(arrays: Mapping[str, ndarray]) -> Gate:
+    """The gate of a saved mixture. Raises ModelFormatError."""
+    linear = arrays["gate"]
+    hidden = [arrays[name] for name in ("gate.inner", "gate.outer") if name in arrays]
+    if linear.ndim != 2 or len(hidden) == 1 or any(array.ndim != 2 for array in hidden):
+        raise ModelFormatError(
+            "the gate of the mixture is no matrix, or lacks one; its file is damaged: try chainrule verify"
+        )
+    return Gate(linear, *hidden) if hidden else linear_gate(linear)
 
 
 class AdaptiveMixture(ByDistributions[AdaptiveState]):

@@ -19,7 +19,7 @@ import numpy as np
 from chainrule.base.arguments import as_tokens, check_prefixes, check_tokens
 from chainrule.base.distributions import ByDistributions
 from chainrule.errors import ModelFormatError, SettingError
-from chainrule.mixture.adaptive import AdaptiveMixture, Gate, linear_gate
+from chainrule.mixture.adaptive import AdaptiveMixture, gate_of
 from chainrule.mixture.components import (
     Components,
     RescaledUnknown,
@@ -319,8 +319,5 @@ def from_state(
     if kind == "log-linear":
         return LogLinearMixture(components, mixture_weights)
     if "gate" in arrays:
-        gate = linear_gate(arrays["gate"])
-        if "gate.inner" in arrays and "gate.outer" in arrays:
-            gate = Gate(arrays["gate"], arrays["gate.inner"], arrays["gate.outer"])
-        return AdaptiveMixture(components, gate, mixture_weights)
+        return AdaptiveMixture(components, gate_of(arrays), mixture_weights)
     return LinearMixture(components, mixture_weights, arrays.get("classes"))

@@ -137,7 +137,7 @@ def known_distribution(
 
 
 _SAMPLE, _FEWEST = 20_000, 1_000  # tokens that say whether a text was seen; with fewer, nothing is said
-_FAR_BELOW = 0.9  # of the nats a token of the validation text: those of a text that was seen are fewer
+_BELOW, _FAR_BELOW = 0.95, 0.9  # of the nats a token of the validation text: those of a text that was seen are fewer
 _ALL = 0.999  # of the n-grams of a text that was seen
 _HIGH = 5  # the order from which a model does not have all n-grams of a text that it has not seen
 
@@ -146,21 +146,21 @@ def _seems_seen(name: str, model: LanguageModel[Any], stream: Stream, validation
     """A warning if a model predicts the training text far better than the validation text: then it has seen it,
     whatever its files are called. None if it does not.
 
-    Raises SettingError if an n-gram model also has all n-grams of the training text.
+    Raises SettingError if it is better at it, and an n-gram model that has all its n-grams.
     """
     learned, held = _sample(stream), _sample(validation)
     if learned.size < _FEWEST:
         return None
     sampled = [part for part in (learned, held) if part.size >= _FEWEST]
     nats = [-float(model.score_stream(part).mean()) for part in sampled]
-    is_far_below = len(nats) > 1 and nats[0] < _FAR_BELOW * nats[1]
+    ratio = nats[0] / max(nats[1], 1e-9) if len(nats) > 1 else 1.0
     measured = f"it gives the training text {nats[0]:.2f} nats a token"
     if len(nats) > 1:
         measured += f" and the validation text {nats[1]:.2f}"
     has_all = False
     if isinstance(model, StreamScorer) and model.order > 1:
         known = _share_of_known(model, learned)
-        if known >= _ALL and is_far_below:
+        if known >= _ALL and ratio < _BELOW:
             raise SettingError(
                 f"{name}: has seen the training text, though in another file: it has {known:.1%} of its "
                 f"{model.order}-grams, and {measured}; give its order, as in residual_of={model.order}, to estimate it "
@@ -168,7 +168,7 @@ def _seems_seen(name: str, model: LanguageModel[Any], stream: Stream, validation
             )
         if has_all := known == 1 and model.order >= _HIGH:
             measured += f", and has all {model.order}-grams of a part of the training text"
-    if not (is_far_below or has_all):
+    if ratio >= _FAR_BELOW and not has_all:
         return None
     return (
         f"{name} seems to have seen the training text, or some of it: {measured}. A network learns little from what is "
