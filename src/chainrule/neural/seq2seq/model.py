@@ -20,7 +20,7 @@ from chainrule.neural.layers import state as encoder_states
 from chainrule.neural.layers.cross_attention import WeightLists
 from chainrule.neural.scoring import pad
 from chainrule.neural.seq2seq.visual_sources import VectorInput, check_vectors
-from chainrule.protocol import END, UNKNOWN
+from chainrule.protocol import BEGIN, END, UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -161,6 +161,11 @@ class SourceConditionedNetwork:
     def encoder(self) -> Self:
         """The context encoder: this object itself."""
         return self
+
+    @property
+    def first_token(self) -> int:
+        """As `Network.first_token`."""
+        return BEGIN if self.config.begins_with == "<s>" else END
 
     def eval(self) -> Self:
         self.network.eval()
