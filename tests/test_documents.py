@@ -40,6 +40,7 @@ QUICKLY = {
     r"--steps \d*00\b": "--steps 2",
     r"^(chainrule train recurrent (?!.*--width).* --steps) 5$": r"\1 2 --batch 2 --compile no --width 16",
     r"--minutes 0.005": "--minutes 0.001",
+    r"--minutes 0\.5\b": "--steps 2 --batch 2 --compile no --width 16",
 }
 
 
