@@ -126,3 +126,16 @@ def test_networks_read_whole_texts_as_they_step(config: NetworkConfig) -> None:
     for one, other in zip(whole, stepped, strict=True):
         assert one.log_word_ends.tolist() == pytest.approx(other.log_word_ends.tolist(), abs=1e-4)
         assert one.entropies.tolist() == pytest.approx(other.entropies.tolist(), abs=1e-4)
+
+
+def test_which_tokens_begin_words_is_looked_up_once_for_a_vocabulary(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = chainrule.Lines(["ka vi ka", "nin vi"])
+    tokenizer = chainrule.train(lines, chainrule.NGramConfig(order=1), tokenizer="character").tokenizer
+    first = begins_word(tokenizer)
+    expected, first[:] = first.copy(), False  # the caller's own array
+    monkeypatch.setattr(tokenizer.vocabulary, "tokens", None)
+    assert begins_word(tokenizer).tolist() == expected.tolist()
+    assert expected.any()
+    monkeypatch.undo()
+    tokenizer.encode(np.frombuffer(b"q w\n", np.uint8), grow=True)
+    assert len(begins_word(tokenizer)) == len(tokenizer.vocabulary) > len(expected)
