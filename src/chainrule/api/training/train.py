@@ -43,8 +43,8 @@ from chainrule.families.family import Counting
 from chainrule.families.table import FAMILIES, family_of
 from chainrule.neural.config import BIDIRECTIONAL, NETWORKS, settings_of
 from chainrule.ngram.config import DiskPlan, NGramConfig, check_limitable, check_tunable, ignore_plan
-from chainrule.protocol import END, UNKNOWN
 from chainrule.open_models.adapters import is_peft
+from chainrule.protocol import END, UNKNOWN
 from chainrule.storage.config_json import read_config
 from chainrule.storage.hugging_face import is_hugging_face
 from chainrule.text.corpus.corpus import Source, source_of

@@ -159,11 +159,11 @@ def linear(x: Tensor, layer: nn.Linear, before: Callable[[Tensor], Tensor] | Non
     it is computed again for gradients: less is kept.
     """
     weight, adapter = layer.weight, layer._modules.get("adapter")
-    if adapter is not None and adapter.is_on and torch.is_grad_enabled():
-        if not (weight.requires_grad or torch.compiler.is_compiling()):
-            low_rank = adapter.a, adapter.b, adapter.parts, adapter.scale
-            adapted: Tensor = _Frozen.apply(x, before, weight, layer.bias, *low_rank)  # type: ignore[no-untyped-call]
-            return adapted
+    is_learned = torch.is_grad_enabled() and not (weight.requires_grad or torch.compiler.is_compiling())
+    if adapter is not None and adapter.is_on and is_learned:
+        low_rank = adapter.a, adapter.b, adapter.parts, adapter.scale
+        adapted: Tensor = _Frozen.apply(x, before, weight, layer.bias, *low_rank)  # type: ignore[no-untyped-call]
+        return adapted
     x = x if before is None else before(x)
     y = product(x, weight, layer.bias)
     return y if adapter is None or not adapter.is_on else y + adapter(x).to(y.dtype)
