@@ -186,7 +186,9 @@ def _is_plain(block: Block) -> bool:
     if attention.gated or attention.value_norm or attention.keys_as_values or attention.normed:
         return False
     linears = (attention.query_key_value, attention.out, layer.up, layer.down)
-    if any(linear.bias is not None or not is_in_blocks(linear.weight) for linear in linears):
+    if any("adapter" in linear._modules or not is_in_blocks(linear.weight) for linear in linears):
+        return False
+    if any(linear.bias is not None for linear in linears):
         return False
     norms = [norm for norm in block.norms if type(norm) is torch.nn.RMSNorm and norm.weight is not None]
     sizes = (attention.head_width, *(size for linear in linears for size in (linear.in_features, linear.out_features)))
