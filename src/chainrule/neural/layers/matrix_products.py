@@ -285,8 +285,9 @@ class _Frozen(torch.autograd.Function):
                 by_x = part if by_x is None else by_x.add_(part)
         if a is not None:
             by_low, by_b = torch.empty_like(low), torch.empty_like(b)
-            parts = (_by_part(by_y, *pair, ctx.parts) for pair in ((low, b.to(low.dtype)), (by_low, by_b)))
-            for (own, narrow, rows), (_, by_narrow, by_rows) in zip(*parts, strict=True):
+            given = _by_part(by_y, low, b.to(low.dtype), ctx.parts)
+            wanted = _by_part(by_y, by_low, by_b, ctx.parts)
+            for (own, narrow, rows), (_, by_narrow, by_rows) in zip(given, wanted, strict=True):
                 by_narrow[:] = (own @ rows).mul_(ctx.scale)
                 by_rows[:] = own.t() @ narrow
             by_a = (by_low.t() @ x.detach().to(low.dtype)).to(a.dtype)
@@ -302,7 +303,8 @@ def _by_part(
     y: Float[Tensor, "R N"], low: Float[Tensor, "R low"], b: Float[Tensor, "N r"], parts: Sequence[int]
 ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
     """Of each part of a matrix that has an adapter: its columns of y and of A x, and its rows of B."""
-    yield from zip(y.split(list(parts), 1), low.chunk(len(parts), 1), b.split(list(parts)), strict=True)
+    columns, rows = torch.split_with_sizes(y, list(parts), 1), torch.split_with_sizes(b, list(parts))
+    yield from zip(columns, low.chunk(len(parts), 1), rows, strict=True)
 
 
 def _suits_blocks(x: Tensor) -> bool:
