@@ -280,8 +280,8 @@ class _Frozen(torch.autograd.Function):
                 x = ctx.before(of_before).flatten(0, -2)
         by_x = by_a = by_b = None
         if ctx.needs_input_grad[0]:
-            for rows, tile in _wide_tiles(weight, by_y.dtype, _WIDENED_IN_TRAINING):
-                part = by_y[:, rows] @ tile
+            for some, tile in _wide_tiles(weight, by_y.dtype, _WIDENED_IN_TRAINING):
+                part = by_y[:, some] @ tile
                 by_x = part if by_x is None else by_x.add_(part)
         if a is not None:
             by_low, by_b = torch.empty_like(low), torch.empty_like(b)
