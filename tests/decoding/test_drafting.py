@@ -15,7 +15,7 @@ from random_networks import DOCUMENT_NETWORKS, MODERN, STREAM_NETWORKS, VOCABULA
 
 import chainrule
 from chainrule.decoding.config import GREEDY, SamplingConfig
-from chainrule.decoding.drafters import Guess, ModelDrafter, NGramLookup, PromptLookup
+from chainrule.decoding.drafters import Guess, ModelDrafter, NGramLookup, PromptLookup, SurestDrafter
 from chainrule.decoding.drafting import DraftedModel, DraftLength
 from chainrule.decoding.limits import Constraints
 from chainrule.decoding.sampling import Batch, Row, Sample, sample
@@ -331,6 +331,39 @@ def test_counts_take_the_most_frequent_after_the_longest_context() -> None:
 
 def guess_all(chances: Sequence[float]) -> Iterator[Guess]:
     return (Guess(5, chance) for chance in chances)
+
+
+def test_the_surest_of_several_drafters_guesses() -> None:
+    class Sure:
+        def __init__(self, *guesses: Guess) -> None:
+            self.guesses, self.tokens = guesses, list[int]()
+
+        def begin(self) -> Sure:
+            return self
+
+        def add(self, tokens: Sequence[int]) -> None:
+            self.tokens += tokens
+
+        def ahead(self) -> Iterator[Guess]:
+            return iter(self.guesses)
+
+    one, other, silent = Sure(Guess(7, 0.4), Guess(8, 0.9)), Sure(Guess(5, 0.6), Guess(6, 0.1)), Sure()
+    guesses = SurestDrafter(one, other, silent).begin()
+    guesses.add([3, 4])
+    assert [guess.token for guess in guesses.ahead()] == [5, 6]
+    assert one.tokens == other.tokens == [3, 4]
+    assert list(SurestDrafter(silent).begin().ahead()) == []
+
+
+def test_a_draft_model_that_knows_nothing_leaves_what_the_text_repeats() -> None:
+    lines = chainrule.Lines(["ka vi sa", "ka vi ka vi"] * 12)
+    config = small(MODERN, context=60, memory="document")
+    model = chainrule.train(lines, config, training=ONE_STEP)
+    assert isinstance(model, chainrule.CausalModel)
+    drafting = chainrule.Drafting(chainrule.train(lines, chainrule.NGramConfig(order=1)))
+    guesses = drafting.drafted_model(model.parts).drafter.begin()
+    guesses.add([3, 4, 4, 5, 3, 4, 4])
+    assert next(guesses.ahead()).token == 5
 
 
 def test_how_many_are_drafted() -> None:

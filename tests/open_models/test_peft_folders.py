@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,16 @@ import pytest
 import torch
 from gguf import GGUFReader
 from safetensors.numpy import load_file, save_file
-from tiny_models import CAUSAL, TEXTS, save, shaken
+from tiny_files import write_gguf
+from tiny_models import CAUSAL, TEXTS, byte_level, save, shaken
 
 import chainrule
 from chainrule.errors import ModelFormatError, OutputError, SettingError
-from chainrule.neural.adapters import adapter_arrays, adapter_matrices, adapters_of, without_adapters
-from chainrule.neural.layers.matrix_products import pack, product, unpack
+from chainrule.neural.adapters import LowRank, adapter_arrays, adapter_matrices, adapters_of, without_adapters
+from chainrule.neural.config import llama
+from chainrule.neural.layers.attention import attend
+from chainrule.neural.layers.masks import AttentionMask
+from chainrule.neural.layers.matrix_products import linear, pack, product, unpack
 from chainrule.neural.packed.layouts import pack as pack_in_blocks
 from chainrule.open_models.vocabulary import TokenIdMap
 
@@ -149,6 +154,78 @@ def test_gradients_go_through_frozen_weights_of_any_kind(form: str) -> None:
     (product(x, frozen) * factors).sum().backward()
     assert x.grad is not None
     torch.testing.assert_close(x.grad, factors @ unpack(packed))
+
+
+@pytest.mark.parametrize("form", ["float32", "int8", "blocks"])
+@pytest.mark.parametrize("bfloat16", [False, True])
+def test_a_product_with_an_adapter_has_the_gradients_of_its_formula(form: str, *, bfloat16: bool) -> None:
+    torch.manual_seed(0)
+    layer, given = torch.nn.Linear(32, 48), torch.randn(2, 5, 64, requires_grad=True)
+    layer.requires_grad_(False)
+    wide = layer.weight
+    if form != "float32":
+        packed = pack(wide) if form == "int8" else torch.from_numpy(pack_in_blocks(wide, 4))
+        layer.weight, wide = torch.nn.Parameter(packed, requires_grad=False), unpack(packed)
+    layer.adapter = LowRank(32, [16, 32], 3, 1.5)  # two matrices, with an A each
+    a, b = layer.adapter.a, layer.adapter.b
+    torch.nn.init.normal_(b)
+    factors = torch.randn(2, 5, 48)
+
+    def gated(x: torch.Tensor) -> torch.Tensor:
+        return torch.sigmoid(x[..., :32]) * x[..., 32:]
+
+    x = gated(given)
+    added = torch.cat([x @ a[:3].t() @ b[:16].t(), x @ a[3:].t() @ b[16:].t()], -1)
+    expected = x @ wide.t() + layer.bias + 1.5 * added
+    gradients = torch.autograd.grad((expected * factors).sum(), [given, a, b])
+    with torch.autocast("cpu", torch.bfloat16, enabled=bfloat16):
+        y = linear(given, layer, gated)
+    found = torch.autograd.grad((y * factors).sum(), [given, a, b])
+    assert y.dtype == (torch.bfloat16 if bfloat16 else torch.float32)
+    bounds = {"rtol": 0.05, "atol": 0.1} if bfloat16 else {"rtol": 1e-4, "atol": 1e-5}
+    for own, other in zip([y.float(), *found], [expected, *gradients], strict=True):
+        torch.testing.assert_close(own, other, **bounds)
+
+
+def test_keys_that_queries_share_have_the_gradients_of_repeated_ones() -> None:
+    torch.manual_seed(0)
+    query, key, value = (torch.randn(2, heads, 7, 8, requires_grad=True) for heads in (6, 2, 2))
+    scores = torch.einsum("bhtd,bhsd->bhts", query, key.repeat_interleave(3, 1)) / 8**0.5
+    weights = scores.masked_fill(~torch.ones(7, 7, dtype=torch.bool).tril(), -torch.inf).softmax(-1)
+    expected = weights @ value.repeat_interleave(3, 1)
+    found = attend(query, key, value, AttentionMask(None, causal=True))
+    torch.testing.assert_close(found, expected)
+    both = (torch.autograd.grad(y.square().sum(), [query, key, value]) for y in (found, expected))
+    for own, other in zip(*both, strict=True):
+        torch.testing.assert_close(own, other, rtol=1e-4, atol=1e-5)
+
+
+def test_kernels_of_packed_blocks_do_not_pass_adapters_over(folder: Path) -> None:
+    """LLaMA's blocks in four bits are read by kernels, which know no adapters."""
+    config = replace(llama(), layers=2, width=64, heads=2, context=32)
+    model = chainrule.train(folder / "text.txt", config, training=chainrule.TrainingConfig(steps=2, batch=2))
+    model.compact(bits=4).save(folder / "small")
+    base = chainrule.load(folder / "small")
+    before = base.score(TEXTS)  # after which the base has a reader
+    adapted = chainrule.adapt(folder / "small", folder / "text.txt", lora=4, training=STEPS)
+    adapted.save(folder / "adapted")
+    assert np.abs(adapted.score(TEXTS) - before).min() > 0.01
+    assert chainrule.load(folder / "adapted").score(TEXTS).tolist() == adapted.score(TEXTS).tolist()
+    exact = chainrule.load(folder / "adapted", exact=True)
+    merged = chainrule.convert(folder / "adapted", folder / "merged")  # in float32
+    np.testing.assert_allclose(exact.score(TEXTS), merged.score(TEXTS), rtol=1e-5)
+    assert exact.score(TEXTS).tolist() != adapted.score(TEXTS).tolist()
+
+
+def test_a_gguf_file_is_adapted_as_it_is(folder: Path) -> None:
+    path = write_gguf(folder / "tiny.gguf", shaken(CAUSAL["llama"]), byte_level())
+    adapted = chainrule.adapt(path, folder / "text.txt", lora=2, training=STEPS)
+    adapted.save(folder / "adapted")
+    again = chainrule.load(folder / "adapted")
+    assert again.score(TEXTS).tolist() == adapted.score(TEXTS).tolist()
+    assert adapted.perplexity(folder / "text.txt") < chainrule.load(path).perplexity(folder / "text.txt")
+    counted = chainrule.train(folder / "text.txt", chainrule.NGramConfig(order=2), tokenizer=str(path))
+    assert counted.tokenizer.vocabulary.tokens() == adapted.tokenizer.vocabulary.tokens()
 
 
 @pytest.mark.parametrize("bits", [None, 4])

@@ -10,9 +10,12 @@ import numpy as np
 
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import ModelFormatError, SettingError, opening_folder
+from chainrule.open_models.gguf.reading import open_gguf_checkpoint
 from chainrule.open_models.importing import import_tokenizer
+from chainrule.open_models.llama2c import is_llama2c, open_llama2c
 from chainrule.protocol import END
 from chainrule.storage.config_json import TokenizerEntry
+from chainrule.storage.gguf import is_gguf
 from chainrule.storage.hugging_face import is_hugging_face, open_folder
 from chainrule.storage.model_folder import TOKENIZER, VOCABULARY_ARRAYS, base_of, open_model
 from chainrule.text.tokenization.build import Tokenized, keep_tokens, limit_vocabulary, prepare_tokenizer
@@ -66,12 +69,18 @@ def tokenizer_entry(tokenizer: Tokenizer) -> TokenizerEntry:
 
 
 def saved_tokenizer(config: TokenizerConfig) -> Tokenizer | None:
-    """Opens the tokenizer of a model folder, if the configuration names one. Raises ModelFormatError, SettingError."""
+    """Opens the tokenizer of a model, if the configuration names its folder, or a file of others that has one.
+
+    Raises ModelFormatError, SettingError.
+    """
     folder = Path(config.kind)
-    if config.kind in (*BUILT_IN, *LEARNED) or not folder.is_dir():
+    is_file = folder.is_file() and (is_gguf(folder) or is_llama2c(folder))
+    if config.kind in (*BUILT_IN, *LEARNED) or not (is_file or folder.is_dir()):
         return None
     if config.normalise:
         raise SettingError(f"{folder}: its tokenizer has a normalisation of its own; leave normalise out")
+    if is_file:
+        return import_tokenizer(open_gguf_checkpoint(folder) if is_gguf(folder) else open_llama2c(folder))
     if is_hugging_face(folder):
         return import_tokenizer(open_folder(folder))
     entry, arrays, texts, mapped = open_model(folder)

@@ -1,7 +1,7 @@
 """Drafters: what guesses the next tokens of a text, by the text itself or by a small model.
 
 `PromptLookup` has what came after the longest earlier match (Saxena 2023), `NGramLookup` counts of the text so far,
-`ModelDrafter` a model of the same tokens. `drafting.py` has a network check them.
+`ModelDrafter` a model of the same tokens, `SurestDrafter` several of them. `drafting.py` has a network check them.
 """
 
 from __future__ import annotations
@@ -196,3 +196,32 @@ class _Likeliest:
             log_probs, tokens = self.model.top(state, 1)
             yield Guess(int(tokens[0, 0]), math.exp(log_probs[0, 0]))
             state = self.model.advance(state, tokens[:, 0])
+
+
+class SurestDrafter:
+    """Expects what the drafter expects that is surest of its first guess, such as a model or the text so far."""
+
+    def __init__(self, *drafters: Drafter) -> None:
+        self.drafters = drafters
+
+    def begin(self) -> Guesses:
+        """As `Drafter.begin`."""
+        return _Surest([drafter.begin() for drafter in self.drafters])
+
+
+class _Surest:
+    def __init__(self, guesses: Sequence[Guesses]) -> None:
+        self.guesses = guesses
+
+    def add(self, tokens: Sequence[int]) -> None:
+        """As `Guesses.add`."""
+        for guesses in self.guesses:
+            guesses.add(tokens)
+
+    def ahead(self) -> Iterator[Guess]:
+        """As `Guesses.ahead`."""
+        firsts = [(first, rest) for rest in (each.ahead() for each in self.guesses) if (first := next(rest, None))]
+        if firsts:
+            first, rest = max(firsts, key=lambda pair: pair[0].confidence)
+            yield first
+            yield from rest

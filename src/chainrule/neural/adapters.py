@@ -72,6 +72,7 @@ def add_adapters(network: nn.Module, rank: int, scale: float, last: int | None =
     for layer, parts in layers.values():
         adapter = LowRank(layer.in_features, parts, rank, scale)
         setattr(layer, NAME, adapter.to(_device(network)))
+    _forget_reader(network)
 
 
 def _device(network: nn.Module) -> torch.device:
@@ -130,6 +131,12 @@ def remove_adapters(network: nn.Module) -> None:
     """Leaves the network as it was before."""
     for name in adapters_of(network):
         delattr(network.get_submodule(name), NAME)
+    _forget_reader(network)
+
+
+def _forget_reader(network: nn.Module) -> None:
+    """The kernels that read packed blocks know no adapters: whether they may is found out again."""
+    cast("Transformer", cast("Network", network).encoder).packed = None
 
 
 @contextmanager
@@ -210,6 +217,7 @@ def attach(network: nn.Module, scale: float, arrays: Mapping[str, ndarray]) -> N
     network.requires_grad_(False)
     for name, adapter in adapters.items():
         setattr(layers[name][0], NAME, adapter.eval())
+    _forget_reader(network)
 
 
 def merged_arrays(network: nn.Module, arrays: Mapping[str, ndarray]) -> dict[str, ndarray]:

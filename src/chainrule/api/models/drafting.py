@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from chainrule.api.models.model import Model
-from chainrule.decoding.drafters import Drafter, ModelDrafter, NGramLookup, PromptLookup
+from chainrule.decoding.drafters import Drafter, ModelDrafter, NGramLookup, PromptLookup, SurestDrafter
 from chainrule.decoding.drafting import DraftCounts, DraftedModel, DraftLength
 from chainrule.errors import SettingError
 
@@ -26,7 +26,8 @@ class Drafting:
 
     def __init__(self, source: Model | str = "prompt", *, name: str | None = None) -> None:
         """source: `prompt`, what came after the longest earlier match in the text so far; `ngram`, counts of its
-        n-grams; or a model of the same tokens, such as an n-gram model. name: of the model, for errors.
+        n-grams; or a model of the same tokens, such as an n-gram model, beside those counts. name: of the model, for
+        errors.
 
         Raises SettingError, WrongModelError.
         """
@@ -64,7 +65,7 @@ class Drafting:
         if id(engine) not in self._drafted:
             if why := why_not_drafted(parts):
                 raise SettingError(why)
-            drafted = DraftedModel(engine, self._drafter(parts), DraftLength(time.perf_counter), self.counts)
+            drafted = DraftedModel(engine, self._drafter(parts), DraftLength(time.thread_time), self.counts)
             self._drafted[id(engine)] = engine, drafted
         return self._drafted[id(engine)][1]
 
@@ -77,7 +78,7 @@ class Drafting:
                 f"the draft model, {self.name}, has other tokens than the model, {len(own):,} and "
                 f"{len(others):,}; train it with the model's own: train ngram TEXT --tokenizer MODEL"
             )
-        return ModelDrafter(self._model.language_model)
+        return SurestDrafter(ModelDrafter(self._model.language_model), NGramLookup())
 
 
 def why_not_drafted(parts: ModelParts) -> str | None:

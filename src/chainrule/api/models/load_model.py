@@ -103,7 +103,7 @@ def load(
         elif is_hugging_face(path):
             model = _open(open_checkpoint(path, allow_pickle=allow_pickle), progress)
         else:
-            model = _load_folder(path, copy=copy)
+            model = _load_folder(path, copy=copy, exact=exact)
             if is_exact(exact) and _is_in_blocks(model):
                 model = model.unpack(progress)
     elif path.is_file() and path.suffix in (*pictures.SUFFIXES, *pictures.PICKLES):
@@ -280,12 +280,12 @@ def _open_pictures(path: Path, *, allow_pickle: bool) -> Model:
     return build_model("classifier", engine, tokenizer, record)
 
 
-def _load_folder(path: Path, *, copy: bool) -> Model:
+def _load_folder(path: Path, *, copy: bool, exact: bool | None = None) -> Model:
     from chainrule.ngram.speller import speller_from_arrays
 
     entry, arrays, texts, mapped = open_model(path)
     if "adapter" in entry.settings:
-        return load_adapter(path)
+        return load_adapter(path, exact=exact)
     if copy:
         arrays = {name: array.copy() for name, array in arrays.items()}
         mapped.check()

@@ -43,6 +43,7 @@ from chainrule.families.family import Counting
 from chainrule.families.table import FAMILIES, family_of
 from chainrule.neural.config import BIDIRECTIONAL, NETWORKS, settings_of
 from chainrule.ngram.config import DiskPlan, NGramConfig, check_limitable, check_tunable, ignore_plan
+from chainrule.open_models.adapters import is_peft
 from chainrule.protocol import END, UNKNOWN
 from chainrule.storage.config_json import read_config
 from chainrule.storage.hugging_face import is_hugging_face
@@ -427,8 +428,8 @@ def adapter_of(options: AdapterConfig) -> AdapterConfig | None:
 
 
 def network_config_of(folder: Path) -> NetworkConfig:
-    """The settings of the network in a folder. Raises SettingError if it holds no network; ModelFormatError."""
-    if is_hugging_face(folder):
+    """The settings of a network, in a folder or a file. Raises SettingError if it is none; ModelFormatError."""
+    if folder.is_file() or is_peft(folder) or is_hugging_face(folder):
         model = load(folder)
         _check_trainable(folder, model.family)
         own: NetworkConfig = model.engine.network.config

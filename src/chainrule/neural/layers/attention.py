@@ -69,7 +69,9 @@ def attend(
         if tensor is not None and tensor.shape[1] == heads:
             tensor = tensor.view(tensor.shape[0], key_heads, heads // key_heads, tensor.shape[3])
         return attend_fused(grouped, key, value, tensor, dropout).view(query.shape)
-    return attend_fused(query, _repeated(key, heads), _repeated(value, heads), tensor, dropout, causal=mask.causal)
+    if not (query.device.type == "cpu" and torch.is_grad_enabled()):  # else the kernel reads shared heads itself
+        key, value = _repeated(key, heads), _repeated(value, heads)
+    return attend_fused(query, key, value, tensor, dropout, causal=mask.causal)
 
 
 def _attend_once(
@@ -114,8 +116,8 @@ def _attend_once(
 
 def attend_fused(
     query: Float[Tensor, "B H T d"],
-    key: Float[Tensor, "B H S d"],
-    value: Float[Tensor, "B H S v"],
+    key: Float[Tensor, "B K S d"],
+    value: Float[Tensor, "B K S v"],
     mask: Shaped[Tensor, "#B #H T S"] | None,
     dropout: float,
     *,
@@ -126,14 +128,14 @@ def attend_fused(
 
     mask, causal: as in `AttentionMask`. scale: the factor of the dot products; None for 1 / sqrt(d).
     """
-    device = query.device.type
+    device, shared = query.device.type, query.shape[1] != key.shape[1]
     # On meta, where shapes alone are computed, torch knows no autocast.
     if device != "meta" and torch.is_autocast_enabled(device) and not attends_in_bfloat16(device):
         with torch.autocast(device, enabled=False):
             mask = mask.float() if mask is not None and mask.is_floating_point() else mask
             exact = query.float(), key.float(), value.float()
-            return F.scaled_dot_product_attention(*exact, mask, dropout, causal, scale=scale)
-    return F.scaled_dot_product_attention(query, key, value, mask, dropout, causal, scale=scale)
+            return F.scaled_dot_product_attention(*exact, mask, dropout, causal, scale=scale, enable_gqa=shared)
+    return F.scaled_dot_product_attention(query, key, value, mask, dropout, causal, scale=scale, enable_gqa=shared)
 
 
 def attend_unfused(

@@ -147,13 +147,15 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
         """The layer's output, for each position alone."""
-        hidden = linear(x, self.up)
-        if self.gated:
-            gate, hidden = hidden.chunk(2, -1)
-            if self.clamped:
-                hidden = hidden.clamp(-CLAMP, CLAMP) + 1
-            return linear(elementwise(self.activation, gate) * hidden, self.down)
-        return linear(elementwise(self.activation, hidden), self.down)
+        return linear(linear(x, self.up), self.down, self._activated)
+
+    def _activated(self, hidden: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        if not self.gated:
+            return elementwise(self.activation, hidden)
+        gate, hidden = hidden.chunk(2, -1)
+        if self.clamped:
+            hidden = hidden.clamp(-CLAMP, CLAMP) + 1
+        return elementwise(self.activation, gate) * hidden
 
 
 class OutputTransform(nn.Module):

@@ -29,7 +29,7 @@ from chainrule.base.lanes import LANES, SCALED
 from chainrule.neural.packed import layouts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from jaxtyping import Float, Float32, Int8, Int64
     from numpy import ndarray
@@ -108,6 +108,7 @@ FEW = 512  # vectors
 _LEAST = 1 << 16  # weights
 _SMALL = 1 << 22  # multiplications that several threads would be slower to begin than one is to do
 _WIDENED = 1 << 18  # weights that are widened together: a megabyte
+_WIDENED_IN_TRAINING = 1 << 22  # for products of many vectors
 _NARROW = {torch.bfloat16: torch.uint16, torch.float16: torch.int16}  # and what their bits are to a kernel
 _NO_SCALES = np.empty((1, 1), np.float32)
 
@@ -161,11 +162,21 @@ def rows(weight: Tensor, numbers: Int64[Tensor, "*shape"]) -> Float[Tensor, "*sh
     return x.float() if x.dtype in _NARROW else x
 
 
-def linear(x: Tensor, layer: nn.Linear) -> Tensor:
+def linear(x: Tensor, layer: nn.Linear, before: Callable[[Tensor], Tensor] | None = None) -> Tensor:
     """W x + b: (..., inputs) -> (..., outputs), in the type of x; with an adapter (`neural/adapters.py`), and what it
     adds. See `product`.
+
+    before: a function without weights, such as an activation, that x goes through first. Where an adapter is trained,
+    it is computed again for gradients: less is kept.
     """
-    y, adapter = product(x, layer.weight, layer.bias), layer._modules.get("adapter")
+    weight, adapter = layer.weight, layer._modules.get("adapter")
+    is_learned = torch.is_grad_enabled() and not (weight.requires_grad or torch.compiler.is_compiling())
+    if adapter is not None and adapter.is_on and is_learned:
+        low_rank = adapter.a, adapter.b, adapter.parts, adapter.scale
+        adapted: Tensor = _Frozen.apply(x, before, weight, layer.bias, *low_rank)  # type: ignore[no-untyped-call]
+        return adapted
+    x = x if before is None else before(x)
+    y = product(x, weight, layer.bias)
     return y if adapter is None or not adapter.is_on else y + adapter(x).to(y.dtype)
 
 
@@ -180,7 +191,7 @@ def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     if weight.dtype == x.dtype or (torch.is_autocast_enabled(x.device.type) and not is_packed(weight)):
         return F.linear(x, weight, bias)
     if torch.is_grad_enabled() and x.requires_grad and not weight.requires_grad:
-        frozen: Tensor = _Frozen.apply(x, weight, bias)  # type: ignore[no-untyped-call]
+        frozen: Tensor = _Frozen.apply(x, None, weight, bias, None, None, (), 1.0)  # type: ignore[no-untyped-call]
         return frozen
     return _widening(x, weight, bias)
 
@@ -200,26 +211,29 @@ def divides_evenly(width: int) -> bool:
     return width % (_VECTORS * torch.get_num_threads()) == 0
 
 
-def _widening(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+def _widening(x: Tensor, weight: Tensor, bias: Tensor | None, most: int = _WIDENED) -> Tensor:
     """A product with weights that are widened some rows at a time, so that the wide ones stay in the processor's cache:
-    reading fewer bytes saves the time that widening costs.
+    reading fewer bytes saves the time that widening costs. most: as for `_wide_tiles`.
     """
-    if is_in_blocks(weight):
-        return F.linear(x, layouts.unpacked(weight).to(x.dtype), bias)
     found = None
-    for rows, tile in _wide_tiles(weight, x.dtype):
+    for rows, tile in _wide_tiles(weight, x.dtype, most):
         part = F.linear(x, tile, None if bias is None else bias[rows])
+        if is_in_blocks(weight) or len(tile) == len(weight):
+            return part
         found = part.new_empty(*x.shape[:-1], len(weight)) if found is None else found
         found[..., rows] = part
     return x.new_empty(*x.shape[:-1], 0) if found is None else found
 
 
-def _wide_tiles(weight: Tensor, dtype: torch.dtype) -> Iterator[tuple[slice, Tensor]]:
-    """Some rows of a matrix at a time, widened; of one in blocks, all."""
+def _wide_tiles(weight: Tensor, dtype: torch.dtype, most: int = _WIDENED) -> Iterator[tuple[slice, Tensor]]:
+    """Some rows of a matrix at a time, in another type; of one in blocks, or in that type, all. most: weights."""
     if is_in_blocks(weight):
         yield slice(None), layouts.unpacked(weight).to(dtype)
         return
-    step = max(1, _WIDENED // weight.shape[1])
+    if weight.dtype == dtype:
+        yield slice(None), weight
+        return
+    step = max(1, most // weight.shape[1])
     for begin in range(0, len(weight), step):
         rows = slice(begin, begin + step)
         yield rows, (unpack(weight[rows]) if is_packed(weight) else weight[rows]).to(dtype)
@@ -233,24 +247,75 @@ def wide(weight: Tensor) -> Tensor:
 
 
 class _Frozen(torch.autograd.Function):
-    """A product by a matrix that is not trained: for gradients, it is widened again, and never held as a whole."""
+    """A product by a matrix that is not trained, and the adapter beside it: W x + b + scale B A x.
+
+    What is kept for gradients is x, in the type of the product or, with a function that comes before it, as it was
+    given, and scale A x. The matrix is widened, or made narrow, again. a, b, parts, scale: as `neural/adapters.LowRank`
+    has them; a and b are None where there is no adapter.
+    """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        ctx.save_for_backward(weight)
-        ctx.dtype = x.dtype
-        return _widening(x, weight, bias)
+    def forward(
+        ctx: Any,
+        given: Tensor,
+        before: Callable[[Tensor], Tensor] | None,
+        weight: Tensor,
+        bias: Tensor | None,
+        a: Tensor | None,
+        b: Tensor | None,
+        parts: Sequence[int],
+        scale: float,
+    ) -> Tensor:
+        device = given.device.type
+        dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else given.dtype
+        with torch.autocast(device, enabled=False):
+            x = (given if before is None else before(given)).to(dtype).flatten(0, -2)  # (R, K)
+            y = _widening(x, weight, None if bias is None else bias.to(dtype), _WIDENED_IN_TRAINING)
+            low = None
+            if a is not None and b is not None:
+                low = (x @ a.to(dtype).t()).mul_(scale)  # (R, parts r)
+                for own, narrow, rows in _by_part(y, low, b.to(dtype), parts):
+                    own.addmm_(narrow, rows.t())
+        ctx.save_for_backward(None if a is None else x if before is None else given, weight, a, b, low)
+        ctx.given, ctx.before, ctx.dtype, ctx.parts, ctx.scale = given.shape, before, given.dtype, parts, scale
+        return y.view(*given.shape[:-1], y.shape[-1])
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
-        [gradient], [weight] = gradients, ctx.saved_tensors
-        gradient = gradient.to(ctx.dtype)
-        by_x = None
-        for rows, tile in _wide_tiles(weight, ctx.dtype):
-            part = gradient[..., rows] @ tile
-            by_x = part if by_x is None else by_x.add_(part)
-        assert by_x is not None
-        return by_x, None, None
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        kept, weight, a, b, low = ctx.saved_tensors
+        by_y = gradients[0].flatten(0, -2)
+        x, of_before = kept, None
+        if ctx.before is not None:
+            with torch.enable_grad():
+                of_before = kept.detach().requires_grad_()
+                x = ctx.before(of_before).flatten(0, -2)
+        by_x = by_a = by_b = None
+        if ctx.needs_input_grad[0]:
+            for some, tile in _wide_tiles(weight, by_y.dtype, _WIDENED_IN_TRAINING):
+                part = by_y[:, some] @ tile
+                by_x = part if by_x is None else by_x.add_(part)
+        if a is not None:
+            by_low, by_b = torch.empty_like(low), torch.empty_like(b)
+            given = _by_part(by_y, low, b.to(low.dtype), ctx.parts)
+            wanted = _by_part(by_y, by_low, by_b, ctx.parts)
+            for (own, narrow, rows), (_, by_narrow, by_rows) in zip(given, wanted, strict=True):
+                by_narrow[:] = (own @ rows).mul_(ctx.scale)
+                by_rows[:] = own.t() @ narrow
+            by_a = (by_low.t() @ x.detach().to(low.dtype)).to(a.dtype)
+            if by_x is not None:
+                by_x.addmm_(by_low, a.to(low.dtype))
+        if by_x is not None and of_before is not None:
+            [by_x] = torch.autograd.grad(x, of_before, by_x.to(x.dtype))
+        by_given = None if by_x is None else by_x.to(ctx.dtype).view(ctx.given)
+        return by_given, None, None, None, by_a, by_b, None, None
+
+
+def _by_part(
+    y: Float[Tensor, "R N"], low: Float[Tensor, "R low"], b: Float[Tensor, "N r"], parts: Sequence[int]
+) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Of each part of a matrix that has an adapter: its columns of y and of A x, and its rows of B."""
+    columns, rows = torch.split_with_sizes(y, list(parts), 1), torch.split_with_sizes(b, list(parts))
+    yield from zip(columns, low.chunk(len(parts), 1), rows, strict=True)
 
 
 def _suits_blocks(x: Tensor) -> bool:
