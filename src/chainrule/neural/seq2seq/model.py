@@ -146,7 +146,6 @@ class SourceConditionedNetwork:
     context: int | None = None
     reach: int | None = None
     ngram_memory = None
-    first_token = END
 
     def __init__(self, network: Seq2SeqNetwork, source: Source, *, alignments: bool = False) -> None:
         self.network, self.source, self.alignments = network, source, alignments
