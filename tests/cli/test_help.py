@@ -115,3 +115,10 @@ def test_a_former_name_of_a_verb_works_with_a_note_and_is_not_listed(chainrule, 
     assert told.err == f"note: train {former} is now called train {name}\n"
     assert former not in commands_of(train)
     assert f" {former} " not in chainrule("train").out
+
+
+def test_what_every_verb_takes_is_no_option_of_a_verb() -> None:
+    """It would be taken from the arguments before the verb sees them."""
+    everywhere = set(re.findall(r"--[a-z-]+", cli_verbs.EVERYWHERE))
+    assert {"--threads", "--bos"} <= everywhere
+    assert [verb for verb, options in VERBS.items() if everywhere & options] == []

@@ -282,16 +282,16 @@ def test_a_table_of_empty_texts_has_its_columns(name: str, chainrule, pieces: Pa
 def test_an_option_without_effect_is_told(
     chainrule, pieces: Path, items: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("WINDOW_STRIDE", "BEGIN", "CACHE_BITS"):
+    for name in ("WINDOW_STRIDE", "BOS", "CACHE_BITS"):
         monkeypatch.setenv(f"CHAINRULE_{name}", "")  # which the options set
     plain = ("score", pieces, items, "--field", "sentence")
-    options = ("--markers", "error", "--window-stride", "4", "--begin", "<s>", "--cache-bits", "8")
+    options = ("--markers", "error", "--window-stride", "4", "--bos", "<s>", "--cache-bits", "8")
     told = chainrule(*plain, *options).err
     assert f"--cache-bits has no effect on {pieces}, which keeps no keys and values of tokens" in told
-    assert f"--begin has no effect on {pieces}, which does not read each text from a beginning token" in told
-    assert "--begin takes a token" in chainrule(*plain, "--begin").err
-    with pytest.raises(library.SettingError, match="does not read each text from a beginning token; leave begin out"):
-        library.load(pieces, begin="<s>")
+    assert f"--bos has no effect on {pieces}, which does not read each text from a beginning token" in told
+    assert "--bos takes a token" in chainrule(*plain, "--bos").err
+    with pytest.raises(library.SettingError, match="does not read each text from a beginning token; leave bos out"):
+        library.load(pieces, bos="<s>")
     assert f"--markers has no effect on {pieces}, whose tokens are pieces of words or characters" in told
     assert f"--window-stride has no effect on {pieces}, which does not read texts in windows" in told
     assert "literal markers in a text: read like any other text)" in chainrule("info", pieces).out

@@ -86,7 +86,7 @@ def test_every_log_probability_is_theirs_step_by_step(pair: Pair) -> None:
 def test_a_text_begins_with_the_token_that_is_asked_for(name: str, tmp_path: Path) -> None:
     pair = Pair(name, tmp_path / "model")
     chosen = END if pair.begin != END else ids_of("q")[0]
-    opened = chainrule.load(tmp_path / "model", begin=byte_level().id_to_token(chosen))
+    opened = chainrule.load(tmp_path / "model", bos=byte_level().id_to_token(chosen))
     assert opened.engine.stream_signature.endswith(f"|begin:{pair.numbering.ours()[chosen]}")
     row = ids_of(TEXTS[2])
     with torch.inference_mode():
@@ -99,10 +99,8 @@ def test_a_text_begins_with_the_token_that_is_asked_for(name: str, tmp_path: Pat
     state = opened.language_model.start([text[:2]])  # as texts are written
     following = opened.language_model.next_log_probs(state)[0][text[2]]
     assert following == pytest.approx(expected[2], abs=pair.tolerance)
-    with pytest.raises(
-        chainrule.SettingError, match=r"begin is '<.ends.>', and the model has no such token; .*<.end.>"
-    ):
-        chainrule.load(tmp_path / "model", begin="<|ends|>")
+    with pytest.raises(chainrule.SettingError, match=r"bos is '<.ends.>', and the model has no such token; .*<.end.>"):
+        chainrule.load(tmp_path / "model", bos="<|ends|>")
 
 
 def test_a_ragged_batch_scores_as_theirs_row_by_row(pair: Pair) -> None:

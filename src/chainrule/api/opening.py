@@ -107,7 +107,7 @@ def load(
     alone: bool | None = None,
     window_stride: int | None = None,
     cache_bits: int | None = None,
-    begin: str | None = None,
+    bos: str | None = None,
     progress: ProgressOption = None,
 ) -> Kind: ...
 
@@ -125,7 +125,7 @@ def load(
     alone: bool | None = None,
     window_stride: int | None = None,
     cache_bits: int | None = None,
-    begin: str | None = None,
+    bos: str | None = None,
     progress: ProgressOption = None,
 ) -> AnyModel: ...
 
@@ -143,7 +143,7 @@ def load(
     alone: bool | None = None,
     window_stride: int | None = None,
     cache_bits: int | None = None,
-    begin: str | None = None,
+    bos: str | None = None,
     progress: ProgressOption = None,
 ) -> Model | Seq2SeqModel | CaptionModel | SpeechModel:
     """Opens any model: a folder, with what it holds; an ARPA file; or a binary of KenLM's.
@@ -166,12 +166,12 @@ def load(
     alone: whether a network reads each text that it scores in a pass of its own, so that its figures are the same to
     the last bit whatever else is scored; without it, small networks read several texts at once, which is two to three
     times as fast for sentences. window_stride: texts longer than a network's context are scored in windows that begin
-    so many tokens apart; a token sees at least the context less the stride. By default half of the context. begin: the
+    so many tokens apart; a token sees at least the context less the stride. By default half of the context. bos: the
     token that a network reads before each text, by its name, such as <|endoftext|>; by default the one that the model's
     own files name (bos_token). cache_bits: 8 to keep the keys and values of a Transformer, of the tokens that it has
     read, in eight bits: little more than a quarter of the memory; they are rounded where texts are scored, too. By
-    default they have 32. Without alone, window_stride, begin and cache_bits, the environment variables CHAINRULE_ALONE,
-    CHAINRULE_WINDOW_STRIDE, CHAINRULE_BEGIN and CHAINRULE_CACHE_BITS count, which --alone, --window-stride, --begin and
+    default they have 32. Without alone, window_stride, bos and cache_bits, the environment variables CHAINRULE_ALONE,
+    CHAINRULE_WINDOW_STRIDE, CHAINRULE_BOS and CHAINRULE_CACHE_BITS count, which --alone, --window-stride, --bos and
     --cache-bits set.
     Raises ModelFormatError, SettingError.
 
@@ -186,7 +186,7 @@ def load(
     folder = as_path(path)
     if is_vectors_folder(folder):
         raise ModelFormatError(f"{path}: holds word vectors, not a model of texts; open it with load_vectors")
-    of_one_text = {"tokenizer": tokenizer, "markers": markers, "begin": begin, "cache_bits": cache_bits}
+    of_one_text = {"tokenizer": tokenizer, "markers": markers, "bos": bos, "cache_bits": cache_bits}
 
     def refuse_given(reader: str) -> None:
         given = [name for name, value in of_one_text.items() if value is not None] + ["copy"] * copy
@@ -220,7 +220,7 @@ def load(
         alone=alone,
         window_stride=window_stride,
         cache_bits=cache_bits,
-        begin=begin,
+        bos=bos,
         progress=callback(progress),
     )
     with prefix_errors(os.fspath(path)):

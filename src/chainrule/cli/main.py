@@ -145,7 +145,7 @@ def _advice(arguments: list[str]) -> str:
 
 def _with_settings_made(arguments: list[str]) -> list[str]:
     """Sets the number of threads, and how models read: takes --threads N, --exact, --alone, --window-stride N and
-    --begin TOKEN and --cache-bits 8 from the arguments. Raises CycloptsError.
+    --bos TOKEN and --cache-bits 8 from the arguments. Raises CycloptsError.
     """
     rest: list[str] = []
     remaining = iter(arguments)
@@ -156,13 +156,13 @@ def _with_settings_made(arguments: list[str]) -> list[str]:
             os.environ[f"CHAINRULE_{argument[2:].upper()}"] = "1"
             continue
         option, is_joined, value = argument.partition("=")
-        if option not in ("--threads", "--window-stride", "--begin", "--cache-bits"):
+        if option not in ("--threads", "--window-stride", "--bos", "--cache-bits"):
             rest.append(argument)
             continue
         value = value if is_joined else next(remaining, "")
-        if option == "--begin":
+        if option == "--bos":
             if not value:
-                raise CycloptsError(msg="--begin takes a token, such as '<|endoftext|>'; nothing comes after it.")
+                raise CycloptsError(msg="--bos takes a token, such as '<|endoftext|>'; nothing comes after it.")
         elif not value.isdecimal() or int(value) < 1:
             wrong = f", not {value}" if value else "; nothing comes after it"
             raise CycloptsError(msg=f"{option} takes a whole number of 1 or more{wrong}.")

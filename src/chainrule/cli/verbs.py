@@ -11,7 +11,7 @@ EVERYWHERE = (
     "With --threads N, any verb runs on N threads; with --exact, weights that a file has quantised are "
     "computed with in float32; with --alone, networks score each text in a pass of its own: the same to the last bit, "
     "whatever else is scored; with --window-stride N, they score texts longer than their context in windows that begin "
-    "N tokens apart, by default half of the context; with --begin TOKEN, networks read this token before each text, "
+    "N tokens apart, by default half of the context; with --bos TOKEN, networks read this token before each text, "
     "not the one that their files name; with --cache-bits 8, Transformers keep keys and values in eight bits, in "
     "little more than a quarter of the memory; with --debug, an error shows its traceback."
 )

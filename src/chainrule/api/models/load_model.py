@@ -88,7 +88,7 @@ def load(
     alone: bool | None = None,
     window_stride: int | None = None,
     cache_bits: int | None = None,
-    begin: str | None = None,
+    bos: str | None = None,
     progress: Progress = silent,
 ) -> Model:
     """Opens a model folder, or reads an ARPA file or a binary of KenLM's.
@@ -130,12 +130,12 @@ def load(
     with prefix_errors(os.fspath(path)):
         if window_stride is not None and not has_windows(model.engine):
             raise SettingError("this model does not read texts in windows, so there is no window_stride; leave it out")
-        if begin is not None and not has_beginning(model.engine):
-            raise SettingError("this model does not read each text from a beginning token; leave begin out")
+        if bos is not None and not has_beginning(model.engine):
+            raise SettingError("this model does not read each text from a beginning token; leave bos out")
         if cache_bits is not None and not has_cache(model.engine):
             raise SettingError("this model keeps no keys and values of tokens, so there is no cache_bits; leave it out")
         _set_reading(
-            model.engine, _is_alone(alone), _stride(window_stride), _beginning(model, begin), _cache_bits(cache_bits)
+            model.engine, _is_alone(alone), _stride(window_stride), _beginning(model, bos), _cache_bits(cache_bits)
         )
     return model
 
@@ -192,21 +192,19 @@ def _is_alone(alone: bool | None) -> bool | None:
     return (os.environ.get("CHAINRULE_ALONE", "") not in ("", "0") or None) if alone is None else alone
 
 
-def _beginning(model: Model, begin: str | None) -> int | None:
-    """The token that texts begin with, as given, else as the environment variable CHAINRULE_BEGIN says; None for the
+def _beginning(model: Model, bos: str | None) -> int | None:
+    """The token that texts begin with, as given, else as the environment variable CHAINRULE_BOS says; None for the
     model's own. Raises SettingError.
     """
-    name = os.environ.get("CHAINRULE_BEGIN", "") if begin is None else begin
-    if begin is None and (not name or not has_beginning(model.engine)):
+    name = os.environ.get("CHAINRULE_BOS", "") if bos is None else bos
+    if bos is None and (not name or not has_beginning(model.engine)):
         return None
     splitter, vocabulary = model.tokenizer.splitter, model.tokenizer.vocabulary
     number = id_of_name(model.record, splitter, vocabulary, name)
     if number is None:
         known = [*getattr(splitter, "numbers", {}), *MARKER_TOKENS]
         near = get_close_matches(name, known, 3) or [one for one in known if one.startswith("<|")][:5] or MARKER_TOKENS
-        raise SettingError(
-            f"begin is {name!r}, and the model has no such token; expected one such as {', '.join(near)}"
-        )
+        raise SettingError(f"bos is {name!r}, and the model has no such token; expected one such as {', '.join(near)}")
     return number
 
 

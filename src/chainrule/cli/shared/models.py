@@ -74,8 +74,8 @@ def open_model(
         note(f"--window-stride has no effect on {path}, which does not read texts in windows")
     if os.environ.get("CHAINRULE_CACHE_BITS") and not has_cache(model.engine):
         note(f"--cache-bits has no effect on {path}, which keeps no keys and values of tokens")
-    if os.environ.get("CHAINRULE_BEGIN") and not has_beginning(model.engine):
-        note(f"--begin has no effect on {path}, which does not read each text from a beginning token")
+    if os.environ.get("CHAINRULE_BOS") and not has_beginning(model.engine):
+        note(f"--bos has no effect on {path}, which does not read each text from a beginning token")
     with prefix_errors(str(path)):
         return model if kind is None else check_kind(model, kind)
 
