@@ -136,6 +136,7 @@ USAGE = {
     "score MODEL TEXT --window-stride": "--window-stride takes a whole number of 1 or more; nothing comes after it.",
     "score MODEL TEXT --window-stride x": "--window-stride takes a whole number of 1 or more, not x.",
     "score MODEL TEXT --cache-bits 4": "--cache-bits takes 8, not 4; without it, keys and values have 32 bits.",
+    "score MODEL TEXT --cache-bits 0": "--cache-bits takes 8, not 0; without it, keys and values have 32 bits.",
     "score MODEL TEXT --also MODEL": "--also needs --output. Try: chainrule score --help",
     "score MODEL TEXT --no-word-ends": "--no-word-ends is for tables; give --output, or --words.",
     "score MODEL TEXT --words -o TARGET.csv --also MODEL": "The models are {MODEL} twice; name each once.",

@@ -101,6 +101,8 @@ def test_a_text_begins_with_the_token_that_is_asked_for(name: str, tmp_path: Pat
     assert following == pytest.approx(expected[2], abs=pair.tolerance)
     with pytest.raises(chainrule.SettingError, match=r"bos is '<.ends.>', and the model has no such token; .*<.end.>"):
         chainrule.load(tmp_path / "model", bos="<|ends|>")
+    with pytest.raises(chainrule.SettingError, match="bos is 5; expected the name of a token"):
+        chainrule.load(tmp_path / "model", bos=5)  # type: ignore[call-overload]
 
 
 def test_a_ragged_batch_scores_as_theirs_row_by_row(pair: Pair) -> None:

@@ -163,11 +163,13 @@ def _with_settings_made(arguments: list[str]) -> list[str]:
         if option == "--bos":
             if not value:
                 raise CycloptsError(msg="--bos takes a token, such as '<|endoftext|>'; nothing comes after it.")
+        elif option == "--cache-bits":
+            if value != "8":
+                wrong = f"not {value}" if value else "and nothing comes after it"
+                raise CycloptsError(msg=f"{option} takes 8, {wrong}; without it, keys and values have 32 bits.")
         elif not value.isdecimal() or int(value) < 1:
             wrong = f", not {value}" if value else "; nothing comes after it"
             raise CycloptsError(msg=f"{option} takes a whole number of 1 or more{wrong}.")
-        if option == "--cache-bits" and value != "8":
-            raise CycloptsError(msg=f"{option} takes 8, not {value}; without it, keys and values have 32 bits.")
         os.environ[f"CHAINRULE_{option[2:].replace('-', '_').upper()}"] = value
     return rest
 

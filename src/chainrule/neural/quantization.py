@@ -114,6 +114,6 @@ def check_trainable(network: nn.Module) -> None:
     """Raises SettingError if a network's weights are packed."""
     if is_quantised(network):
         raise SettingError(
-            "a compact network, its weights in eight bits or fewer, cannot be trained; unpack it, open it with exact "
-            "(--exact), or take the original"
+            "a compact network, its weights in eight bits or fewer, cannot be trained; train an adapter beside it "
+            "(adapt --lora), unpack it, open it with exact (--exact), or take the original"
         )

@@ -199,6 +199,8 @@ def _beginning(model: Model, bos: str | None) -> int | None:
     name = os.environ.get("CHAINRULE_BOS", "") if bos is None else bos
     if bos is None and (not name or not has_beginning(model.engine)):
         return None
+    if not isinstance(name, str):
+        raise SettingError(f"bos is {name!r}; expected the name of a token, such as '<|endoftext|>'")
     splitter, vocabulary = model.tokenizer.splitter, model.tokenizer.vocabulary
     number = id_of_name(model.record, splitter, vocabulary, name)
     if number is None:
@@ -221,8 +223,9 @@ def _stride(wanted: int | None) -> int | None:
 def _cache_bits(wanted: int | None) -> int | None:
     """As given, else as the environment variable CHAINRULE_CACHE_BITS says. Raises SettingError."""
     said = os.environ.get("CHAINRULE_CACHE_BITS", "")
-    if wanted not in (None, 8) or (wanted is None and said not in ("", "8")):
-        name, value = ("CHAINRULE_CACHE_BITS", repr(said)) if wanted is None else ("cache_bits", str(wanted))
+    is_number = isinstance(wanted, int) and not isinstance(wanted, bool) and wanted == 8
+    if (wanted is not None and not is_number) or (wanted is None and said not in ("", "8")):
+        name, value = ("CHAINRULE_CACHE_BITS", repr(said)) if wanted is None else ("cache_bits", repr(wanted))
         raise SettingError(f"{name} is {value}; expected 8, or nothing for 32")
     return 8 if wanted or said else None
 
