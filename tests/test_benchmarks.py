@@ -24,6 +24,7 @@ MATERIAL = {
     "nlvr_scenes.py",
     "nlvr_sentences.py",
     "ocr_pages.py",
+    "random_gguf.py",
 }
 NO_BENCHMARKS = {"machine.py", *MATERIAL}  # texts and pictures that benchmarks read or make
 SCRIPTS = sorted(path.name for path in BENCH.glob("*.py") if path.name not in NO_BENCHMARKS)

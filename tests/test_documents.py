@@ -240,6 +240,7 @@ def test_every_option_that_is_mentioned_exists(page: str) -> None:
     mentioned = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", ours))
     known = set(re.findall(r"-l '?([a-z-]+)", fish_completion())) | {
         "alone",
+        "bos",
         "cache-bits",
         "debug",
         "exact",
