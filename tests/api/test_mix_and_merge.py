@@ -234,6 +234,10 @@ def test_a_gate_that_sees_distributions_follows_the_model_that_is_sure(tmp_path:
     mixtures["default"].save(tmp_path / "mix")
     loaded = chainrule.load(tmp_path / "mix")
     np.testing.assert_array_equal(loaded.score([test.read_text()]), mixtures["default"].score([test.read_text()]))
+    # Of equal models, no gate gains anything.
+    for gate, sees in (("default", "evidence"), ("distributions", "distributions")):
+        config = MixtureConfig(adaptive=True, gate=gate)  # type: ignore[arg-type]
+        assert chainrule.mix([first, first], config, heldout=tune).record["gate_sees"] == sees
 
 
 def test_what_a_gate_sees_of_distributions() -> None:

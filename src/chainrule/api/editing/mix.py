@@ -209,10 +209,11 @@ def _adaptive_mixture(
     constant = linear_weights(scores, progress=progress)
     features = features_for_tuning(components, scores, stream)
     gate, gain = learn_gate(scores, features, constant, progress)
-    if config.gate == "distributions" or (config.gate == "default" and can_see_rows(components)):
+    is_asked = config.gate == "distributions"
+    if is_asked or (config.gate == "default" and can_see_rows(components)):
         seeing = features_for_tuning(components, scores, stream, shapes_for_tuning(components, stream))
         other, other_gain = learn_gate(scores, seeing, constant, progress, hidden=HIDDEN)
-        if other_gain > gain + _LEAST_GAIN:
+        if is_asked or other_gain > gain + _LEAST_GAIN:
             gate, gain, features = other, other_gain, seeing
     return AdaptiveMixture(components, gate, gate_weights(gate, features).mean(axis=0, keepdims=True), gain)
 

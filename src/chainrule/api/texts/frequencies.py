@@ -106,8 +106,7 @@ class WordFrequencies:
     A word that has no count, or 0, has that of the word without the punctuation around it, or in lower case, or both.
 
     source: a file, whose lines are a word, a tab and its count, each word once (longer n-grams are left out), a
-    dictionary, or a
-    unigram model or its folder. Raises TextError; SettingError if the model is not a unigram model.
+    dictionary, or a unigram model or its folder. Raises TextError; SettingError if the model is not a unigram model.
 
     good:  WordFrequencies({"the": 3, "dog": 1}).log_frequencies(["Dog."])  # [ln 1/4]
     """

@@ -405,9 +405,8 @@ def rows_of_block(
             if by == "words":
                 row["length"] = one.stop - one.start
             if corrections is not None:
-                row[surprisal_column(options) + suffix] = (
-                    scale * (one.text_log_prob + float(corrections[i])) + 0.0
-                )  # no -0
+                with_end = one.text_log_prob + float(corrections[i])
+                row[surprisal_column(options) + suffix] = scale * with_end + 0.0  # no -0
             name = "uncorrected" if by == "words" else "surprisal"
             row[f"{name}_{unit}{suffix}"] = scale * one.text_log_prob + 0.0
             if entropies is not None:
