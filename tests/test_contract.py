@@ -64,14 +64,33 @@ def next_after(model: LanguageModel[Any], prefixes: list[np.ndarray]) -> np.ndar
     return model.next_log_probs(model.start(prefixes))
 
 
-def stepped(model: LanguageModel[Any], prefix: np.ndarray, tokens: np.ndarray, asked: int | None = None) -> np.ndarray:
-    """The log-probability of each token, or of `asked` in its place, by one step of a single row after the other."""
-    state = model.start([prefix])
-    found = []
-    for token in tokens.tolist():
-        found.append(float(model.next_log_probs(state)[0, token if asked is None else asked]))
-        state = model.advance(state, ids(token))
-    return np.array(found, np.float32)
+class Stepper:
+    """Log-probabilities by one step of a single row after the other, of which many tests ask for the same."""
+
+    def __init__(self, model: LanguageModel[Any]) -> None:
+        self.model = model
+        self._rows: dict[tuple[bytes, bytes], np.ndarray] = {}
+
+    def rows(self, prefix: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+        """The distribution before each token, (T, V), after `prefix` and the tokens before it."""
+        key = prefix.tobytes(), tokens.tobytes()
+        if key not in self._rows:
+            state, rows = self.model.start([prefix]), []
+            for token in tokens.tolist():
+                rows.append(self.model.next_log_probs(state)[0].copy())
+                state = self.model.advance(state, ids(token))
+            self._rows[key] = np.stack(rows)
+        return self._rows[key]
+
+    def __call__(self, prefix: np.ndarray, tokens: np.ndarray, asked: int | None = None) -> np.ndarray:
+        """The log-probability of each token, or of `asked` in its place."""
+        rows = self.rows(prefix, tokens)
+        return rows[np.arange(len(tokens)), tokens] if asked is None else rows[:, asked]
+
+
+@pytest.fixture(scope="session")
+def stepped(model: LanguageModel[Any]) -> Stepper:
+    return Stepper(model)
 
 
 def test_rows_sum_to_one_and_the_begin_is_never_predicted(model, prefixes) -> None:
@@ -84,21 +103,21 @@ def test_rows_sum_to_one_and_the_begin_is_never_predicted(model, prefixes) -> No
     assert model.end == END
 
 
-def test_score_equals_stepping(model, prefixes) -> None:
+def test_score_equals_stepping(model, prefixes, stepped) -> None:
     open_ended = model.score(prefixes, end=False)
     for sequence, found, begun in zip(prefixes, model.score(prefixes), open_ended, strict=True):
-        expected = stepped(model, ids(), np.append(sequence, ids(END)))
+        expected = stepped(ids(), np.append(sequence, ids(END)))
         assert found.dtype == begun.dtype == np.float32
         np.testing.assert_allclose(found, expected, rtol=0, atol=CLOSE, strict=True)
         np.testing.assert_allclose(begun, expected[:-1], rtol=0, atol=CLOSE, strict=True)
 
 
-def test_a_stream_is_scored_as_its_documents_or_as_one_text(model, prefixes, name: str) -> None:
+def test_a_stream_is_scored_as_its_documents_or_as_one_text(model, prefixes, stepped, name: str) -> None:
     stream = np.concatenate([np.append(prefix, ids(END)) for prefix in prefixes])
     found = model.score_stream(stream)
     assert found.dtype == np.float32
     if name in STREAMS:
-        np.testing.assert_allclose(found, stepped(model, ids(), stream), rtol=0, atol=CLOSE)
+        np.testing.assert_allclose(found, stepped(ids(), stream), rtol=0, atol=CLOSE)
     else:
         assert np.array_equal(found, np.concatenate(model.score(prefixes)))
     assert model.score_stream(ids()).size == 0
@@ -106,23 +125,23 @@ def test_a_stream_is_scored_as_its_documents_or_as_one_text(model, prefixes, nam
         model.score_stream(ids(model.vocabulary_size))
 
 
-def test_score_after_prefixes_equals_stepping_after_them(model, prefixes) -> None:
+def test_score_after_prefixes_equals_stepping_after_them(model, prefixes, stepped) -> None:
     sequences = prefixes[::-1]
     ended, open_ended = (model.score(sequences, prefixes=prefixes, end=end) for end in (True, False))
     for prefix, sequence, found, begun in zip(prefixes, sequences, ended, open_ended, strict=True):
-        expected = stepped(model, prefix, np.append(sequence, ids(END)))
+        expected = stepped(prefix, np.append(sequence, ids(END)))
         np.testing.assert_allclose(found, expected, rtol=0, atol=CLOSE, strict=True)
         np.testing.assert_allclose(begun, expected[:-1], rtol=0, atol=CLOSE, strict=True)
 
 
-def test_the_unknown_words_share_is_what_stepping_finds(model, prefixes) -> None:
+def test_the_unknown_words_share_is_what_stepping_finds(model, prefixes, stepped) -> None:
     for before, end in product((None, prefixes[::-1]), (True, False)):
         found = model.unknown_log_probs(prefixes, prefixes=before, end=end)
         starts = before or [ids()] * len(prefixes)
         assert [row.shape for row in found] == [row.shape for row in model.score(prefixes, prefixes=before, end=end)]
         for start, sequence, row in zip(starts, prefixes, found, strict=True):
             assert row.dtype == np.float32
-            expected = stepped(model, start, np.append(sequence, ids(END)), UNKNOWN)
+            expected = stepped(start, np.append(sequence, ids(END)), UNKNOWN)
             np.testing.assert_allclose(row, expected[: row.size], rtol=0, atol=CLOSE)
     with pytest.raises(SettingError, match="0 prefixes for 2 sequences"):
         model.unknown_log_probs([ids(3), ids(4)], prefixes=[])
@@ -135,11 +154,12 @@ def test_a_sequence_scores_the_same_alone_and_among_others(model, prefixes) -> N
 
 def test_starting_with_two_parts_is_starting_with_one_and_advancing_by_the_other(model, prefixes) -> None:
     whole = max(prefixes, key=len)
+    [expected] = next_after(model, [whole])
     for cut in range(len(whole) + 1):
         state = model.start([whole[:cut]])
         for token in whole[cut:].tolist():
             state = model.advance(state, ids(token))
-        np.testing.assert_allclose(model.next_log_probs(state), next_after(model, [whole]), rtol=0, atol=CLOSE)
+        np.testing.assert_allclose(model.next_log_probs(state)[0], expected, rtol=0, atol=CLOSE)
 
 
 def test_a_batch_of_unequal_lengths_equals_its_rows_one_by_one(model, prefixes) -> None:
@@ -356,6 +376,8 @@ def test_an_exhaustive_beam_equals_brute_force(model, prefixes) -> None:
 def test_sampled_texts_have_the_log_probs_of_scoring(model, prefixes) -> None:
     for config in (None, SamplingConfig(top_k=5), SamplingConfig(temperature=0.7), SamplingConfig(top_p=0.8)):
         texts = sample(model, prefixes, config, Constraints(max_tokens=5), seed=3)
-        for prefix, text in zip(prefixes, texts, strict=True):
-            [expected] = model.score([text.tokens], prefixes=[prefix], end=text.ending == "end")
+        tokens = [text.tokens for text in texts]
+        ended, open_ended = (model.score(tokens, prefixes=prefixes, end=end) for end in (True, False))
+        for text, with_end, without in zip(texts, ended, open_ended, strict=True):
+            expected = with_end if text.ending == "end" else without
             np.testing.assert_allclose(text.log_probs, expected, rtol=0, atol=CLOSE)
