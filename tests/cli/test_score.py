@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from command_line import strict_json
+from samples import sampled
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -170,7 +171,9 @@ def test_what_was_scored_before_an_error_is_printed(chainrule, process, model: P
     assert error.count("\n") == 1
 
 
-@pytest.mark.parametrize("options", [[], ["--json"], ["--tokens"], ["--words", "--json"]])
+@pytest.mark.parametrize(
+    "options", sampled([[], ["--json"], ["--tokens"], ["--words", "--json"]], [["--tokens"], ["--words", "--json"]])
+)
 def test_a_line_gets_its_answer_before_the_pipe_closes(options: list[str], process, model: Path) -> None:
     started = process("score", model, *options)
     assert started.stdin is not None

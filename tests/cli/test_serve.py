@@ -8,6 +8,7 @@ import urllib.request
 from typing import TYPE_CHECKING
 
 import pytest
+from samples import sampled
 
 if TYPE_CHECKING:
     import subprocess
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from command_line import Result
 
 
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("sent", sampled([signal.SIGINT, signal.SIGTERM], [signal.SIGINT]))
 def test_it_says_where_answers_and_stops(
     process: Callable[..., subprocess.Popen[bytes]], model: Path, sent: signal.Signals
 ) -> None:

@@ -2,27 +2,42 @@
 
 from __future__ import annotations
 
+import shutil
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from chainrule.cli.main import run
 
-@pytest.fixture
-def corpus(tmp_path):
+
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory):
+    """A text, and the vectors of its words."""
+    folder = tmp_path_factory.mktemp("vectors")
     rng = np.random.default_rng(4)
     lines = [" ".join(f"word{(start + k) % 30}" for k in range(8)) for start in rng.integers(0, 30, 200)]
-    (tmp_path / "corpus.txt").write_text("\n".join(lines) + "\n")
-    return tmp_path / "corpus.txt"
+    (folder / "corpus.txt").write_text("\n".join(lines) + "\n")
+    paths = str(folder / "corpus.txt"), "-o", str(folder / "words")
+    with redirect_stdout(StringIO()) as out:
+        status = run(["train", "vectors", *paths, "--dimensions", "12", "--epochs", "30", "--sample", "0"])
+    assert (status, out.getvalue().splitlines()[0]) == (
+        0,
+        f"{folder / 'words'}: 30 words, 12 dimensions; 1,600 tokens in 200 documents, 0.00% unknown",
+    )
+    return folder
 
 
 @pytest.fixture
-def words(corpus, chainrule):
-    folder = corpus.with_name("words")
-    result = chainrule("train", "vectors", corpus, "-o", folder, "--dimensions", 12, "--epochs", 30, "--sample", 0)
-    assert (result.status, result.lines[0]) == (
-        0,
-        f"{folder}: 30 words, 12 dimensions; 1,600 tokens in 200 documents, 0.00% unknown",
-    )
-    return folder
+def corpus(learned, tmp_path):
+    return Path(shutil.copy(learned / "corpus.txt", tmp_path))
+
+
+@pytest.fixture
+def words(learned, corpus):
+    return Path(shutil.copytree(learned / "words", corpus.with_name("words")))
 
 
 def test_from_a_text_to_all_that_vectors_tell(corpus, words, chainrule) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -62,14 +63,17 @@ class Beginnings:
         self.model, self.speller = model, speller
         self.known = model.tokenizer.vocabulary.tokens()
         self.open = math.exp(speller._log_open)
+        # Beginnings are many, but most words and contexts in them are the same.
+        self.next, self.spelled = cache(self._next), cache(self._spelled)
+        self.beginning_of_word = cache(self._beginning_of_word)
 
     def mass(self, beginning: bytes) -> float:
         """Of texts of which `beginning` is a beginning: its last word may go on."""
         *words, last = beginning.split(b" ")
-        total, context = 1.0, []
+        total, context = 1.0, ()
         for word in words:
             total *= self.word(word, context)
-            context.append(self.known.index(word) if word in self.known else UNKNOWN)
+            context += (self.known.index(word) if word in self.known else UNKNOWN,)
         probs = self.next(context)
         longer = [i for i, word in enumerate(self.known) if i > END and word.startswith(last)]
         unknown = self.beginning_of_word(last) - sum(self.plain(self.known[i]) for i in longer)
@@ -77,7 +81,7 @@ class Beginnings:
             unknown -= self.plain(b"") + sum(self.plain(word) for word in self.known[: END + 1])
         return total * (probs[longer].sum() + probs[UNKNOWN] * unknown / self.open)
 
-    def next(self, context: list[int]) -> np.ndarray:
+    def _next(self, context: tuple[int, ...]) -> np.ndarray:
         """P' of every word, <unk> being all unseen ones together."""
         language_model = self.model.language_model
         probs = np.exp(language_model.next_log_probs(language_model.start([np.array(context, np.int32)]))[0]).astype(
@@ -86,16 +90,19 @@ class Beginnings:
         probs[UNKNOWN] *= self.speller.unseen_types
         return probs / probs.sum()
 
-    def word(self, word: bytes, context: list[int]) -> float:
+    def word(self, word: bytes, context: tuple[int, ...]) -> float:
         probs = self.next(context)
         if word in self.known:
             return probs[self.known.index(word)]
-        return probs[UNKNOWN] * math.exp(self.speller.log_prob(word))
+        return probs[UNKNOWN] * self.spelled(word)
 
     def plain(self, word: bytes) -> float:
-        return math.exp(self.speller.log_prob(word)) * self.open
+        return self.spelled(word) * self.open
 
-    def beginning_of_word(self, word: bytes) -> float:
+    def _spelled(self, word: bytes) -> float:
+        return math.exp(self.speller.log_prob(word))
+
+    def _beginning_of_word(self, word: bytes) -> float:
         symbols = self.speller._alphabet.symbols([word])[:-1]
         [scores] = self.speller._model.score([symbols], end=False)
         return math.exp(scores.sum(dtype=float) + self.speller._alphabet.log_prob_of_bytes(word))

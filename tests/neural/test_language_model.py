@@ -130,7 +130,7 @@ def test_a_state_without_rows_lies_where_the_network_does() -> None:
 @pytest.mark.parametrize("name", [next(iter(DOCUMENT_NETWORKS)), "Transformer, modern, in a window"])
 def test_scoring_a_stream_reports_progress(name: str) -> None:
     model = random_model(NETWORKS[name])
-    stream = text(3 * scoring_batches.TOGETHER)
+    stream = text(3 * scoring_batches.TOGETHER_ON_PROCESSORS)
     told: list[float] = []
     scores, unknown = model.score_stream_with_unknown(stream, told.append)
     assert told == sorted(told)

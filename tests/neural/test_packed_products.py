@@ -109,7 +109,7 @@ def test_parts_in_different_forms_are_one_matrix() -> None:
     assert torch.equal(rows_of(both, rows), unpacked(both)[rows])
 
 
-@pytest.mark.parametrize("name", sampled(FORMS, ["Q4_1", "Q4_K", "Q8_0"]))
+@pytest.mark.parametrize("name", sampled(FORMS, ["Q4_K", "Q8_0"]))
 @torch.no_grad()
 def test_threads_and_other_vectors_do_not_change_a_bit(name: str) -> None:
     weight, x, before = matrix(name), vectors(70), torch.get_num_threads()

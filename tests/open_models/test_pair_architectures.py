@@ -166,7 +166,7 @@ def written(pair: Pair, source: list[int], beam: BeamConfig) -> list[int]:
 
 
 def test_twenty_greedy_tokens_are_theirs(pair: Pair) -> None:
-    for source in pairs_of(pair)[0]:
+    for source in pairs_of(pair)[0][::2]:  # a short one and a long one
         given = pair.ours.model.given([pair.of_source(source)])
         found: list[int] = []
         for _ in range(20):  # on over the ends
@@ -179,7 +179,7 @@ def test_twenty_greedy_tokens_are_theirs(pair: Pair) -> None:
 
 
 def test_beams_are_theirs(pair: Pair) -> None:
-    for source in pairs_of(pair)[0]:
+    for source in pairs_of(pair)[0][::2]:  # a short one and a long one
         ours = written(pair, source, BeamConfig(size=4, rank_by="mean"))
         assert ours == generated(pair, source, num_beams=4, length_penalty=1.0, early_stopping="never")
 

@@ -18,10 +18,10 @@ TRAINING = chainrule.TrainingConfig(steps=100, batch=8, learning_rate=0.03, vali
 TREE = chainrule.TreeConfig(width=12, dropout=0.1)
 
 
-@pytest.fixture
-def treebank(tmp_path: Path) -> chainrule.Treebank:
+@pytest.fixture(scope="module")
+def treebank(tmp_path_factory: pytest.TempPathFactory) -> chainrule.Treebank:
     """Verbs decide their objects: she sees dogs, he eats bread, perhaps much of it."""
-    file = tmp_path / "trees.txt"
+    file = tmp_path_factory.mktemp("treebank") / "trees.txt"
     lines = ("(S she (VP sees (NP dogs)))", "(S he (VP eats (NP bread)))", "(S he (VP eats (NP much (N bread) now)))")
     file.write_text("\n".join(lines * 20) + "\n")
     return chainrule.Treebank.of(file)
@@ -33,8 +33,12 @@ def train(treebank: chainrule.Treebank, **options: Any) -> Any:
     )
 
 
-def test_it_learns_is_saved_and_writes_only_trees(treebank: chainrule.Treebank, tmp_path: Path) -> None:
-    model = train(treebank)
+@pytest.fixture(scope="module")
+def model(treebank: chainrule.Treebank) -> Any:
+    return train(treebank)
+
+
+def test_it_learns_is_saved_and_writes_only_trees(model: Any, treebank: chainrule.Treebank, tmp_path: Path) -> None:
     assert model.record["validation"]["loss"] < 0.8
     right, wrong, no_tree = model.score(["( S she ( VP sees dogs ) )", "( S she ( VP eats dogs ) )", "( S she"])
     assert right > wrong + 2
@@ -47,8 +51,8 @@ def test_it_learns_is_saved_and_writes_only_trees(treebank: chainrule.Treebank, 
     assert again.evaluate(treebank, progress=False).bits_per_byte < 1
 
 
-def test_a_run_goes_on_where_it_stopped(treebank: chainrule.Treebank, tmp_path: Path) -> None:
-    whole = train(treebank).language_model.network.state_dict()
+def test_a_run_goes_on_where_it_stopped(model: Any, treebank: chainrule.Treebank, tmp_path: Path) -> None:
+    whole = model.language_model.network.state_dict()
 
     def interrupt(report: Any) -> None:
         if report.step >= 60:
@@ -73,8 +77,7 @@ def test_texts_that_are_no_trees(tmp_path: Path) -> None:
         )
 
 
-def test_trees_are_drawn_with_the_bits_of_each_node(treebank: chainrule.Treebank, tmp_path: Path) -> None:
-    model = train(treebank)
+def test_trees_are_drawn_with_the_bits_of_each_node(model: Any, tmp_path: Path) -> None:
     drawings = chainrule.draw_trees(model, "(S she (VP sees (NP dogs)))")
     [drawing] = drawings.drawings
     total = -float(model.score(["( S she ( VP sees dogs ) )"])[0]) / np.log(2)
