@@ -216,7 +216,7 @@ STREAM_NETWORKS: dict[str, NetworkConfig] = {
 def random_network(config: NetworkConfig, vocabulary_size: int = VOCABULARY_SIZE, seed: int = 1) -> Network:
     """Every number of it is random, those too that training begins with at 0 or 1."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)
         network = build(config, vocabulary_size)
         with torch.no_grad():
             for weight in network.parameters():
@@ -231,7 +231,7 @@ def random_model(config: NetworkConfig, vocabulary_size: int = VOCABULARY_SIZE, 
 def random_tree_model(vocabulary_size: int = VOCABULARY_SIZE, seed: int = 1) -> TreeModel:
     """As `random_network`; two tokens are brackets."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)
         network = TreeNetwork(TreeConfig(width=12, layers=2, brackets=(5, 9)), vocabulary_size)
         with torch.no_grad():
             for weight in network.parameters():
@@ -309,7 +309,7 @@ PICTURE = np.random.default_rng(3).normal(size=(6, 5)).astype(np.float32)
 def random_pair(config: Seq2SeqConfig, vocabulary_size: int = VOCABULARY_SIZE, seed: int = 1) -> NeuralSeq2SeqModel:
     """As `random_network`; source and target have vocabularies of one size."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)
         network = build_seq2seq(config, vocabulary_size, vocabulary_size)
         with torch.no_grad():
             for weight in network.parameters():

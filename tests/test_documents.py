@@ -10,14 +10,16 @@ import shlex
 import shutil
 import subprocess
 import sys
-from functools import cache
+from functools import cache, reduce
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 from samples import sampled
+from verb_options import VERBS
 
 from chainrule.cli.main import app, run
+from chainrule.cli.verbs import EVERYWHERE
 from chainrule.experiments import Name
 
 ROOT = Path(__file__).parents[1]
@@ -228,9 +230,14 @@ def test_every_verb_is_in_the_guide() -> None:
 
 
 @cache
-def fish_completion() -> str:
-    """It names all options; making it takes seconds."""
-    return app.generate_completion(shell="fish")
+def is_negative(option: str) -> bool:
+    """Whether it turns off another one of a verb: asked of verbs that have that one, since to ask all takes seconds."""
+    return any(
+        option in argument.negatives
+        for verb, options in VERBS.items()
+        if option.startswith("--no-") and f"--{option.removeprefix('--no-')}" in options
+        for argument in reduce(lambda here, name: here[name], verb.split(), app).assemble_argument_collection()
+    )
 
 
 @pytest.mark.parametrize("page", GUIDE)
@@ -238,15 +245,8 @@ def test_every_option_that_is_mentioned_exists(page: str) -> None:
     ours = re.sub(r"```dockerfile\n.*?```", "", GUIDE[page], flags=re.DOTALL)
     ours = re.sub(r"`(lmplz|build_binary|query)[^`]*`", "", ours)  # KenLM's own options
     mentioned = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", ours))
-    known = set(re.findall(r"-l '?([a-z-]+)", fish_completion())) | {
-        "alone",
-        "bos",
-        "cache-bits",
-        "debug",
-        "exact",
-        "threads",
-        "window-stride",
-    }
+    known = set(re.findall(r"--([a-z-]+)", " ".join([EVERYWHERE, *(name for own in VERBS.values() for name in own)])))
+    known |= {"help", "install-completion"} | {name.removeprefix("--") for name in mentioned if is_negative(name)}
     known |= {"nproc-per-node", "include", "tasks"}  # torchrun's, and lm-eval's with their underscores cut off
     known |= {"isymbols", "osymbols"}  # of fstcompile
     assert {"order", "seed", "markers"} <= known

@@ -130,7 +130,7 @@ def test_what_was_given_is_known_even_where_it_is_the_default() -> None:
 
 
 @pytest.mark.usefixtures("two_sizes")
-@pytest.mark.parametrize(("row", "width"), [(0.02, 16), (1.0, 8)], ids=["quick", "slow"])
+@pytest.mark.parametrize(("row", "width"), [(0.04, 16), (1.0, 8)], ids=["quick", "slow"])
 def test_a_slow_machine_trains_a_smaller_network_and_says_so(
     row: float, width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
