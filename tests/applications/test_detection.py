@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from sklearn.metrics import roc_auc_score, roc_curve
 
 import chainrule
 from chainrule.api.texts.detect import ShownText, ShownToken, quiz_page, ranks_page
@@ -113,6 +112,8 @@ def test_curvature_is_its_definition(model: Any, masked: Any) -> None:
 
 @pytest.mark.parametrize("ties", [False, True])
 def test_the_curve_is_that_of_scikit_learn(ties: bool) -> None:
+    from sklearn.metrics import roc_auc_score, roc_curve
+
     rng = np.random.default_rng(1)
     negatives, positives = rng.normal(0, 1, 40), rng.normal(0.8, 1, 30)
     if ties:

@@ -10,17 +10,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.numpy import load_file
-from tiny_models import TEXTS, masked_byte_level, shaken, unigrams, word_pieces
-from transformers import (
-    BertConfig,
-    BertModel,
-    ModernBertConfig,
-    ModernBertModel,
-    RobertaConfig,
-    RobertaModel,
-    XLMRobertaConfig,
-    XLMRobertaModel,
-)
+from tiny_models import TEXTS, masked_byte_level, shaken, transformers, unigrams, word_pieces
 
 import chainrule
 from chainrule import ModelFormatError
@@ -63,19 +53,23 @@ def _framed() -> Tokenizer:
 def build(kind: str) -> tuple[Any, Tokenizer]:
     """A model without an output, and its tokenizer."""
     if kind == "bert":
-        return shaken(lambda: BertModel(BertConfig(**_SIZE, vocab_size=60, pad_token_id=0))), word_pieces()
+        return shaken(
+            lambda: transformers.BertModel(transformers.BertConfig(**_SIZE, vocab_size=60, pad_token_id=0))
+        ), word_pieces()
     if kind == "roberta":
-        config = RobertaConfig(**_SIZE, vocab_size=285, pad_token_id=1, type_vocab_size=1)
-        return shaken(lambda: RobertaModel(config)), masked_byte_level()
+        config = transformers.RobertaConfig(**_SIZE, vocab_size=285, pad_token_id=1, type_vocab_size=1)
+        return shaken(lambda: transformers.RobertaModel(config)), masked_byte_level()
     if kind.startswith("modern"):
         size = {**_SIZE, "num_hidden_layers": 4, "local_attention": 4, "vocab_size": 285, "pad_token_id": 1}
         act = "silu" if "silu" in kind else "gelu"
         tokens = {"cls_token_id": 0, "sep_token_id": 2, "bos_token_id": 0, "eos_token_id": 2}
-        config = ModernBertConfig(**size, **tokens, hidden_activation=act, attn_implementation="eager")
-        return shaken(lambda: ModernBertModel(config)), masked_byte_level()
+        config = transformers.ModernBertConfig(**size, **tokens, hidden_activation=act, attn_implementation="eager")
+        return shaken(lambda: transformers.ModernBertModel(config)), masked_byte_level()
     tokenizer = _framed()
-    config = XLMRobertaConfig(**_SIZE, vocab_size=tokenizer.get_vocab_size(), pad_token_id=0, type_vocab_size=1)
-    return shaken(lambda: XLMRobertaModel(config)), tokenizer
+    config = transformers.XLMRobertaConfig(
+        **_SIZE, vocab_size=tokenizer.get_vocab_size(), pad_token_id=0, type_vocab_size=1
+    )
+    return shaken(lambda: transformers.XLMRobertaModel(config)), tokenizer
 
 
 def _add_tokenizer(writer: gguf.GGUFWriter, kind: str, tokenizer: Tokenizer) -> None:
@@ -180,7 +174,7 @@ def test_a_modernbert_becomes_the_folder_that_it_was_made_of(kind: str, tmp_path
     np.testing.assert_array_equal(*vectors)
     with torch.no_grad():
         ids = torch.tensor([[0, 9, 8, 7, 6, 5, 4, 2]])
-        again = ModernBertModel.from_pretrained(tmp_path / "hf")(ids).last_hidden_state
+        again = transformers.ModernBertModel.from_pretrained(tmp_path / "hf")(ids).last_hidden_state
         np.testing.assert_allclose(again, theirs(ids).last_hidden_state, rtol=1e-5, atol=1e-5)
 
 

@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.numpy import load_file, save_file
-from tiny_models import MASKED, TEXTS, save, shaken, tokenizer_of
-from transformers import AutoModelForMaskedLM, AutoTokenizer
-from transformers.models.deberta_v2.modeling_deberta_v2 import make_log_bucket_position
+from tiny_models import MASKED, TEXTS, save, shaken, tokenizer_of, transformers
 
 import chainrule
 from chainrule.errors import ModelFormatError, SettingError
@@ -112,16 +110,18 @@ def test_what_comes_in_goes_out_as_it_was(pair: Pair, tmp_path: Path) -> None:
         np.testing.assert_array_equal(array, went[name], err_msg=name)
     assert (pair.folder / "tokenizer.json").read_bytes() == (tmp_path / "out" / "tokenizer.json").read_bytes()
     same = pair.theirs.config._attn_implementation
-    again = AutoModelForMaskedLM.from_pretrained(tmp_path / "out", attn_implementation=same)
+    again = transformers.AutoModelForMaskedLM.from_pretrained(tmp_path / "out", attn_implementation=same)
     ids = pair.read(*pair.ids(TEXTS[0]))
     torch.testing.assert_close(again(ids).logits, pair.theirs(ids).logits, atol=0, rtol=0)
-    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
     assert tokenizer(TEXTS[0]).input_ids == ids[0].tolist()
     assert (tokenizer.mask_token_id, tokenizer.cls_token_id, tokenizer.sep_token_id) == (pair.mask, pair.cls, pair.sep)
 
 
 @pytest.mark.parametrize(("buckets", "limit"), [(256, 512), (256, 1024), (8, 32), (4, 6)])
 def test_distances_are_in_the_buckets_that_transformers_has(buckets: int, limit: int) -> None:
+    from transformers.models.deberta_v2.modeling_deberta_v2 import make_log_bucket_position
+
     expected = make_log_bucket_position(torch.arange(limit), buckets, limit).long().tolist()
     assert deberta_buckets(buckets, limit, limit - 1) == expected
 
@@ -194,9 +194,9 @@ def ours_as_bert(**changes: Any) -> MaskedConfig:
 def test_a_masked_model_of_ours_is_a_bert_to_transformers(tokenizer: str, tmp_path: Path) -> None:
     model = trained(tmp_path, ours_as_bert(feed_forward="gelu" if tokenizer == "bpe" else "gelu_exact"), tokenizer)
     chainrule.convert(tmp_path / "lm", tmp_path / "hf", to="hugging-face")
-    theirs, loading = AutoModelForMaskedLM.from_pretrained(tmp_path / "hf", output_loading_info=True)
+    theirs, loading = transformers.AutoModelForMaskedLM.from_pretrained(tmp_path / "hf", output_loading_info=True)
     assert not any(loading.values())
-    theirs_cut = AutoTokenizer.from_pretrained(tmp_path / "hf")
+    theirs_cut = transformers.AutoTokenizer.from_pretrained(tmp_path / "hf")
     text, mask = f"the {theirs_cut.mask_token} sat on the mat", theirs_cut.mask_token_id
     assert (theirs_cut.mask_token, theirs_cut.cls_token) == ("[MASK]", "[CLS]")
     ids: list[int] = theirs_cut(TEXTS[2]).input_ids

@@ -11,8 +11,7 @@ import pytest
 import torch
 from safetensors.numpy import load_file, save_file
 from samples import sampled
-from tiny_models import FRAMES, PAIRS, SOURCES, TEXTS, framed, save, save_pieces, shaken, unigrams
-from transformers import MarianTokenizer, T5ForConditionalGeneration
+from tiny_models import FRAMES, PAIRS, SOURCES, TEXTS, framed, save, save_pieces, shaken, transformers, unigrams
 
 import chainrule
 from chainrule.cli.main import run
@@ -225,7 +224,7 @@ def test_texts_of_both_sides_have_the_ids_of_sentencepiece(name: str, tmp_path: 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         files = {"source_spm": tmp_path / "source.spm", "target_spm": tmp_path / "target.spm"}
-        theirs = MarianTokenizer(
+        theirs = transformers.MarianTokenizer(
             **{key: str(file) for key, file in files.items()},
             vocab=str(tmp_path / "vocab.json"),
             target_vocab_file=str(tmp_path / "target_vocab.json"),
@@ -272,7 +271,7 @@ def test_an_output_of_its_own_is_not_tied(tmp_path: Path) -> None:
     tensors = load_file(file)
     tensors["lm_head.weight"] = tensors["shared.weight"][::-1].copy()
     save_file(tensors, file, {"format": "pt"})
-    pair.theirs = T5ForConditionalGeneration.from_pretrained(tmp_path).eval()
+    pair.theirs = transformers.T5ForConditionalGeneration.from_pretrained(tmp_path).eval()
     assert not torch.equal(pair.theirs.lm_head.weight, pair.theirs.shared.weight)
     pair.open()
     test_a_ragged_batch_scores_as_theirs_pair_by_pair(pair)

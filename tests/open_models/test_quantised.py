@@ -12,7 +12,6 @@ from safetensors.numpy import load_file, save_file
 from safetensors.torch import load_file as load_tensors
 from tiny_files import packed, save_mxfp4
 from tiny_models import TEXTS
-from transformers.integrations.mxfp4 import convert_moe_packed_tensors
 
 import chainrule
 from chainrule import ModelFormatError
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
 
 
 def test_blocks_are_what_transformers_makes_of_them() -> None:
+    from transformers.integrations.mxfp4 import convert_moe_packed_tensors
+
     blocks, scales = packed((3, 4, 2), 0)
     scales.reshape(-1)[:3] = 0, 1, 254  # the smallest, which are no normal numbers, and the largest
     expected = convert_moe_packed_tensors(torch.from_numpy(blocks), torch.from_numpy(scales), dtype=torch.float32)

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.numpy import load_file, save_file
-from tiny_models import CAUSAL, MASKED, TEXTS, save, shaken, tokenizer_of
-from transformers import AutoModel, AutoTokenizer
+from tiny_models import CAUSAL, MASKED, TEXTS, save, shaken, tokenizer_of, transformers
 
 import chainrule
 from chainrule.cli.main import run
@@ -66,7 +65,7 @@ def bert(tmp_path: Path) -> Path:
 @torch.inference_mode()
 def their_states(name: str, folder: Path, text: str, most: int) -> ndarray:
     """Of all that is read for a text, in float64: (T, D)."""
-    model, tokenizer = AutoModel.from_pretrained(folder).eval(), tokenizer_of(name)
+    model, tokenizer = transformers.AutoModel.from_pretrained(folder).eval(), tokenizer_of(name)
     tokenizer.enable_truncation(most)
     return np.asarray(model(torch.tensor([tokenizer.encode(text).ids])).last_hidden_state[0].double().numpy())
 
@@ -135,9 +134,9 @@ def test_it_goes_out_as_it_came(plain: tuple[str, Path], tmp_path: Path) -> None
     first, *others = (model.embed(READ) for model in models)
     for other in others:
         np.testing.assert_array_equal(other, first)
-    again = AutoModel.from_pretrained(tmp_path / "out").eval()
-    ids = AutoTokenizer.from_pretrained(tmp_path / "out")(TEXTS[0], return_tensors="pt").input_ids
-    theirs = AutoModel.from_pretrained(folder).eval()
+    again = transformers.AutoModel.from_pretrained(tmp_path / "out").eval()
+    ids = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")(TEXTS[0], return_tensors="pt").input_ids
+    theirs = transformers.AutoModel.from_pretrained(folder).eval()
     torch.testing.assert_close(again(ids).last_hidden_state, theirs(ids).last_hidden_state, atol=0, rtol=0)
 
 

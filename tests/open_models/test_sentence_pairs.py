@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.numpy import load_file
-from tiny_models import MASKED, save, shaken, tokenizer_of
-from transformers import AutoTokenizer, BertForPreTraining
+from tiny_models import MASKED, save, shaken, tokenizer_of, transformers
 
 import chainrule
 from chainrule.applications.labelled_pairs import LabelledPair, Pair
@@ -49,7 +48,7 @@ def test_a_pair_is_read_with_the_types_of_bert(bert: tuple[Any, Any, Path]) -> N
     with torch.inference_mode():
         parts = classifier._parts([classifier._joined(pair) for pair in encoded])
         found = classifier._add_vectors(parts, torch.zeros(len(PAIRS), network.config.width))
-    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     for row, part, (first, second) in zip(found, parts, PAIRS, strict=True):
         ids = tokenizer(first, add_special_tokens=False).input_ids
         others = tokenizer(second, add_special_tokens=False).input_ids
@@ -118,14 +117,14 @@ def test_a_network_without_types_reads_pairs(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def with_head(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, chainrule.MaskedModel, Path]:
     """A tiny BERT of transformers with both heads of its pre-training, the same one opened here, and its folder."""
-    theirs = shaken(lambda: BertForPreTraining(MASKED["bert"]().config))
+    theirs = shaken(lambda: transformers.BertForPreTraining(MASKED["bert"]().config))
     folder = save(theirs, tmp_path_factory.mktemp("bert"), tokenizer_of("bert"))
     return theirs, chainrule.load(folder, chainrule.MaskedModel), folder
 
 
 def test_whether_a_sentence_follows_is_as_bert_says(with_head: tuple[Any, chainrule.MaskedModel, Path]) -> None:
     theirs, ours, folder = with_head
-    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     for first, second in PAIRS:
         ids = [tokenizer(side, add_special_tokens=False).input_ids for side in (first, second)]
         inputs = [tokenizer.cls_token_id, *ids[0], tokenizer.sep_token_id, *ids[1], tokenizer.sep_token_id]
@@ -141,7 +140,7 @@ def test_the_loss_of_both_objectives_is_that_of_bert(with_head: tuple[Any, chain
     Only [MASK] has no probability here, so what transformers gives to it is shared out among the others.
     """
     theirs, ours, folder = with_head
-    tokenizer, network = AutoTokenizer.from_pretrained(folder), ours.engine.network
+    tokenizer, network = transformers.AutoTokenizer.from_pretrained(folder), ours.engine.network
     stream = ours.tokenizer.encode_texts([text for pair in PAIRS * 6 for text in pair]).ids
     setup = Setup(chainrule.TrainingConfig(steps=1), Recipe(6, 0.1, 0.1, 0), machine_on("cpu", "float32"), Processes())
     pairs = SentencePairs(stream, 14, 0)
@@ -178,7 +177,7 @@ def test_a_bert_with_both_heads_goes_out_as_it_came(
     assert came.keys() == went.keys()
     for name, array in came.items():
         np.testing.assert_array_equal(array, went[name], err_msg=name)
-    again = BertForPreTraining.from_pretrained(tmp_path / "out")
+    again = transformers.BertForPreTraining.from_pretrained(tmp_path / "out")
     assert torch.equal(again.cls.seq_relationship.weight, theirs.cls.seq_relationship.weight)
 
 
@@ -196,8 +195,8 @@ def test_a_network_of_ours_with_both_heads_is_a_bert_to_transformers(tmp_path: P
             weight.add_(torch.randn_like(weight) * 0.3)
     model.save(tmp_path / "lm")
     chainrule.convert(tmp_path / "lm", tmp_path / "out", to="hugging-face")
-    theirs = BertForPreTraining.from_pretrained(tmp_path / "out").eval()
-    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
+    theirs = transformers.BertForPreTraining.from_pretrained(tmp_path / "out").eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
     for first, second in PAIRS:
         with torch.inference_mode():
             logits = theirs(**tokenizer(first, second, return_tensors="pt")).seq_relationship_logits

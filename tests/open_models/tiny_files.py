@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from safetensors.numpy import load_file, save_file
 from tiny_models import CAUSAL, save, shaken, tiny
-from transformers.integrations.mxfp4 import convert_moe_packed_tensors
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -305,6 +304,8 @@ def packed(shape: tuple[int, ...], seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 def save_mxfp4(quantised: Path, plain: Path) -> Path:
     """A tiny gpt-oss with weights in MXFP4, and the same one with the weights that transformers unpacks."""
+    from transformers.integrations.mxfp4 import convert_moe_packed_tensors
+
     size = {"hidden_size": 32, "intermediate_size": 32, "num_local_experts": 2, "num_experts_per_tok": 1, "head_dim": 8}
     save(shaken(lambda: tiny("gpt_oss", **size)), plain)
     tensors: dict[str, Any] = load_file(plain / "model.safetensors")

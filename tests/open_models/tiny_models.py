@@ -13,41 +13,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    import transformers
-    from transformers import (
-        AutoConfig,
-        AutoModelForCausalLM,
-        AutoModelForMaskedLM,
-        AutoModelForSeq2SeqLM,
-        BertConfig,
-        BertForMaskedLM,
-        DistilBertConfig,
-        DistilBertForMaskedLM,
-        GPT2Config,
-        GPT2LMHeadModel,
-        GPTNeoConfig,
-        GPTNeoForCausalLM,
-        GPTNeoXConfig,
-        GPTNeoXForCausalLM,
-        LlamaConfig,
-        LlamaForCausalLM,
-        MarianConfig,
-        MarianMTModel,
-        MistralConfig,
-        MistralForCausalLM,
-        MT5Config,
-        MT5ForConditionalGeneration,
-        NanoChatConfig,
-        NanoChatForCausalLM,
-        OPTConfig,
-        OPTForCausalLM,
-        Qwen2Config,
-        Qwen2ForCausalLM,
-        RobertaConfig,
-        RobertaForMaskedLM,
-        T5Config,
-        T5ForConditionalGeneration,
-    )
+    import transformers  # its models are imported where they are first asked for, which takes seconds
 
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
@@ -71,11 +37,13 @@ _LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_f
 
 def _gpt2(**changes: Any) -> Any:
     size = {"n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 64}
-    return GPT2LMHeadModel(GPT2Config(**{**size, **_MARKERS, "bos_token_id": END, **changes}))
+    return transformers.GPT2LMHeadModel(transformers.GPT2Config(**{**size, **_MARKERS, "bos_token_id": END, **changes}))
 
 
 def _llama(**changes: Any) -> Any:
-    return LlamaForCausalLM(LlamaConfig(**{**_LLAMA, **_MARKERS, "num_key_value_heads": 2, **changes}))
+    return transformers.LlamaForCausalLM(
+        transformers.LlamaConfig(**{**_LLAMA, **_MARKERS, "num_key_value_heads": 2, **changes})
+    )
 
 
 def _llama3() -> Any:
@@ -89,40 +57,48 @@ def _linear() -> Any:
 
 
 def _mistral() -> Any:
-    config = MistralConfig(**{**_LLAMA, **_MARKERS, "num_key_value_heads": 2, "sliding_window": 5})
-    return MistralForCausalLM(config)
+    config = transformers.MistralConfig(**{**_LLAMA, **_MARKERS, "num_key_value_heads": 2, "sliding_window": 5})
+    return transformers.MistralForCausalLM(config)
 
 
 def _qwen2() -> Any:
-    return Qwen2ForCausalLM(Qwen2Config(**{**_LLAMA, **_MARKERS, "num_key_value_heads": 2}))
+    return transformers.Qwen2ForCausalLM(transformers.Qwen2Config(**{**_LLAMA, **_MARKERS, "num_key_value_heads": 2}))
 
 
 def _nanochat() -> Any:
-    config = NanoChatConfig(**{**_LLAMA, **_MARKERS, "num_key_value_heads": 4, "final_logit_softcapping": None})
-    return NanoChatForCausalLM(config)
+    config = transformers.NanoChatConfig(
+        **{**_LLAMA, **_MARKERS, "num_key_value_heads": 4, "final_logit_softcapping": None}
+    )
+    return transformers.NanoChatForCausalLM(config)
 
 
 def _gpt_neox(**changes: Any) -> Any:
     rope = {"rope_type": "default", "rope_theta": 100.0, "partial_rotary_factor": 0.5}
-    return GPTNeoXForCausalLM(GPTNeoXConfig(**{**_LLAMA, **_MARKERS, "rope_parameters": rope, **changes}))
+    return transformers.GPTNeoXForCausalLM(
+        transformers.GPTNeoXConfig(**{**_LLAMA, **_MARKERS, "rope_parameters": rope, **changes})
+    )
 
 
 def _opt(**changes: Any) -> Any:
     size = {"hidden_size": 16, "word_embed_proj_dim": 16, "num_hidden_layers": 2, "num_attention_heads": 4}
     size |= {"ffn_dim": 24, "max_position_embeddings": 64}
-    return OPTForCausalLM(OPTConfig(**{**size, **_MARKERS, "pad_token_id": 1, **changes}))
+    return transformers.OPTForCausalLM(transformers.OPTConfig(**{**size, **_MARKERS, "pad_token_id": 1, **changes}))
 
 
 def _gpt_neo() -> Any:
     size = {"hidden_size": 16, "num_layers": 4, "num_heads": 4, "max_position_embeddings": 64, "window_size": 5}
-    return GPTNeoForCausalLM(GPTNeoConfig(**{**size, **_MARKERS, "attention_types": [[["global", "local"], 2]]}))
+    return transformers.GPTNeoForCausalLM(
+        transformers.GPTNeoConfig(**{**size, **_MARKERS, "attention_types": [[["global", "local"], 2]]})
+    )
 
 
 def tiny(model_type: str, **changes: Any) -> Any:
     """A tiny model of an architecture by its model_type, with grouped heads."""
     size = {**_LLAMA, **_MARKERS, "num_key_value_heads": 2, **changes}
-    config = AutoConfig.for_model(model_type, **{name: value for name, value in size.items() if value is not ...})
-    return AutoModelForCausalLM.from_config(config, attn_implementation="eager")
+    config = transformers.AutoConfig.for_model(
+        model_type, **{name: value for name, value in size.items() if value is not ...}
+    )
+    return transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager")
 
 
 def _falcon(**changes: Any) -> Any:
@@ -131,13 +107,15 @@ def _falcon(**changes: Any) -> Any:
 
 def _mamba(**changes: Any) -> Any:
     size = {"hidden_size": 16, "state_size": 6, "num_hidden_layers": 2, **_MARKERS}
-    config = AutoConfig.for_model("mamba2" if "n_groups" in changes else "mamba", **{**size, **changes})
-    return AutoModelForCausalLM.from_config(config)
+    config = transformers.AutoConfig.for_model("mamba2" if "n_groups" in changes else "mamba", **{**size, **changes})
+    return transformers.AutoModelForCausalLM.from_config(config)
 
 
 def _rwkv(**changes: Any) -> Any:
-    config = AutoConfig.for_model("rwkv", **{"hidden_size": 16, "num_hidden_layers": 3, **_MARKERS, **changes})
-    return AutoModelForCausalLM.from_config(config)
+    config = transformers.AutoConfig.for_model(
+        "rwkv", **{"hidden_size": 16, "num_hidden_layers": 3, **_MARKERS, **changes}
+    )
+    return transformers.AutoModelForCausalLM.from_config(config)
 
 
 def _gemma4(**changes: Any) -> Any:
@@ -161,10 +139,10 @@ def _gpt_oss(**changes: Any) -> Any:
 
 def _gpt_like(model_type: str, **changes: Any) -> Any:
     """As `tiny`, with the names of sizes that GPT-2 has."""
-    config = AutoConfig.for_model(
+    config = transformers.AutoConfig.for_model(
         model_type, **{"n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 64, **_MARKERS, **changes}
     )
-    return AutoModelForCausalLM.from_config(config, attn_implementation="eager")
+    return transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager")
 
 
 _FULL, _SLIDING = "full_attention", "sliding_attention"
@@ -312,23 +290,23 @@ CAUSAL: dict[str, Callable[[], Any]] = {
 
 def _bert(**changes: Any) -> Any:
     size = {"max_position_embeddings": 32, "pad_token_id": 0, "vocab_size": 60}
-    return BertForMaskedLM(BertConfig(**{**_LLAMA, **size, **changes}))
+    return transformers.BertForMaskedLM(transformers.BertConfig(**{**_LLAMA, **size, **changes}))
 
 
 def _distilbert() -> Any:
     size = {"dim": 16, "n_layers": 2, "n_heads": 4, "hidden_dim": 24, "max_position_embeddings": 32}
-    return DistilBertForMaskedLM(DistilBertConfig(**size, vocab_size=60))
+    return transformers.DistilBertForMaskedLM(transformers.DistilBertConfig(**size, vocab_size=60))
 
 
 def _roberta() -> Any:
     size = {"max_position_embeddings": 34, "vocab_size": ROWS, "type_vocab_size": 1}
-    return RobertaForMaskedLM(RobertaConfig(**{**_LLAMA, **size}))
+    return transformers.RobertaForMaskedLM(transformers.RobertaConfig(**{**_LLAMA, **size}))
 
 
 def _masked(model_type: str, **changes: Any) -> Any:
     """A tiny masked model of an architecture by its model_type."""
-    config = AutoConfig.for_model(model_type, **{**_LLAMA, "max_position_embeddings": 34, **changes})
-    return AutoModelForMaskedLM.from_config(config, attn_implementation="eager")
+    config = transformers.AutoConfig.for_model(model_type, **{**_LLAMA, "max_position_embeddings": 34, **changes})
+    return transformers.AutoModelForMaskedLM.from_config(config, attn_implementation="eager")
 
 
 _CASED: dict[str, Any] = {"vocab_size": ROWS, "pad_token_id": 1}  # and the ids of markers as RoBERTa has them
@@ -375,7 +353,7 @@ def _marian(**changes: Any) -> Any:
         size |= {f"{side}_layers": 2, f"{side}_attention_heads": 4, f"{side}_ffn_dim": 24}
     tokens = {"vocab_size": 60, "eos_token_id": 0, "pad_token_id": 59, "decoder_start_token_id": 59}
     config = {"activation_function": "swish", "scale_embedding": True, "forced_eos_token_id": None}
-    model = MarianMTModel(MarianConfig(**{**size, **tokens, **config, **changes}))
+    model = transformers.MarianMTModel(transformers.MarianConfig(**{**size, **tokens, **config, **changes}))
     model.final_logits_bias.normal_()
     return model
 
@@ -394,7 +372,7 @@ _T5: dict[str, Any] = {
 
 
 def _t5(**changes: Any) -> Any:
-    return T5ForConditionalGeneration(T5Config(**{**_T5, **changes}))
+    return transformers.T5ForConditionalGeneration(transformers.T5Config(**{**_T5, **changes}))
 
 
 def _of_bart(kind: str, **changes: Any) -> Any:
@@ -403,8 +381,8 @@ def _of_bart(kind: str, **changes: Any) -> Any:
     for side in ("encoder", "decoder"):
         size |= {f"{side}_layers": 2, f"{side}_attention_heads": 4, f"{side}_ffn_dim": 24}
     tokens = {"vocab_size": 60, "eos_token_id": 1, "pad_token_id": 0, "decoder_start_token_id": 1}
-    config = AutoConfig.for_model(kind, **{**size, **tokens, "forced_eos_token_id": None, **changes})
-    model = AutoModelForSeq2SeqLM.from_config(config)
+    config = transformers.AutoConfig.for_model(kind, **{**size, **tokens, "forced_eos_token_id": None, **changes})
+    model = transformers.AutoModelForSeq2SeqLM.from_config(config)
     model.generation_config.forced_bos_token_id = changes.get("forced_bos_token_id")
     if hasattr(model, "final_logits_bias"):
         model.final_logits_bias.normal_()
@@ -431,7 +409,7 @@ PAIRS: dict[str, Callable[[], Any]] = {
         share_encoder_decoder_embeddings=False, decoder_vocab_size=50, pad_token_id=49, decoder_start_token_id=49
     ),
     "t5": _t5,
-    "mt5": lambda: MT5ForConditionalGeneration(MT5Config(**_T5, tie_word_embeddings=False)),
+    "mt5": lambda: transformers.MT5ForConditionalGeneration(transformers.MT5Config(**_T5, tie_word_embeddings=False)),
     "t5 1.1": lambda: _t5(feed_forward_proj="gated-gelu", tie_word_embeddings=False, num_decoder_layers=1),
     "bart": lambda: _of_bart("bart", decoder_layers=3),
     "bart that says so": lambda: _of_bart("bart", forced_bos_token_id=_ADDED["<s>"], activation_function="relu"),
