@@ -133,20 +133,21 @@ def test_the_order_of_a_sum_is_that_of_sixteen_lanes(dtype: torch.dtype) -> None
 
 
 @torch.no_grad()
-def digest() -> str:
-    """Of products of matrices in every type, to the last bit."""
-    found = [product(random(11, 96, seed=2), stored(random(37, 96), dtype)[0]) for dtype in TYPES]
+def digest(step: int) -> str:
+    """Of products of matrices in every step-th type, to the last bit."""
+    found = [product(random(11, 96, seed=2), stored(random(37, 96), dtype)[0]) for dtype in TYPES[::step]]
     return hashlib.sha256(torch.cat(found).numpy().tobytes()).hexdigest()
 
 
-def test_a_processor_without_vector_instructions_gives_the_same_bits() -> None:
+@pytest.mark.parametrize("step", sampled([1, 3], [3]))  # of all types, and of float32 and int8
+def test_a_processor_without_vector_instructions_gives_the_same_bits(step: int) -> None:
     """Kernels for such a processor are compiled in a process of their own."""
-    code = "import test_products as t; t.products._LEAST = 0; print(t.digest())"
+    code = f"import test_products as t; t.products._LEAST = 0; print(t.digest({step}))"
     here = Path(__file__)
     path = os.pathsep.join([str(here.parent), str(here.parents[1]), str(Path(chainrule.__file__).parents[1])])
     environment = {**os.environ, "NUMBA_CPU_NAME": "generic", "PYTHONPATH": path}
     result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == digest()
+    assert result.stdout.strip() == digest(step)
 
 
 @torch.no_grad()

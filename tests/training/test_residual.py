@@ -308,7 +308,7 @@ def test_what_fills_gaps_is_no_known_distribution(fixtures: Path, tmp_path: Path
 )
 def test_a_long_stream_of_a_log_linear_mixture_equals_its_steps(name: str) -> None:
     network = random_model({**DOCUMENT_NETWORKS, **STREAM_NETWORKS}[name])
-    stream = np.random.default_rng(1).integers(2, 29, 300).astype(np.int32)
+    stream = np.random.default_rng(1).integers(2, 29, 150).astype(np.int32)
     trigram = ngram(np.random.default_rng(2).integers(2, 29, 500).astype(np.int32), size=29)
     mixture = LogLinearMixture(Components(("network", "ngram"), (network, trigram)), np.array([1.0, 0.6]))
     state, expected = mixture.start([stream[:0]]), []
