@@ -8,10 +8,10 @@ The last tenth of the text is measured. Of the rest, every twentieth run of 50 l
 train. Of a folder, the files are documents in the order of their names: the last tenth of the text is measured, the
 twentieth before it tunes, all before that trains. Settings of networks are those of the command without options.
 Training runs on one thread, in minutes of processor time, since others may use the machine: the clock of training is
-that of the process, and folds of a residual count. All figures are nats a token. --control also trains what should not help: a memory with one row for each length
-of context (one-row); a memory whose rows are those of other contexts, drawn anew at each step (shuffled); and a
-residual of the n-gram model that has seen the training text (in-sample). --quick leaves out adaptive mixtures and
-caches. --arms takes some of the others alone.
+that of the process, and folds of a residual count. All figures are nats a token. --control also trains what should not
+help: a memory with one row for each length of context (one-row); a memory whose rows are those of other contexts, drawn
+anew at each step (shuffled); and a residual of the n-gram model that has seen the training text (in-sample). --quick
+leaves out adaptive mixtures and caches. --arms takes some of the others alone.
 
 --other measures another domain instead, in bits a byte of the last tenth of another text: the network of the first
 text; adapted by training for the same minutes again on the other text; and what needs no training of networks: the
