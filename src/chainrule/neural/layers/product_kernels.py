@@ -149,7 +149,7 @@ def remember_tokens(
     summed: Float32[ndarray, "B W"],
     out: Float32[ndarray, "B D"],
 ) -> None:
-    """A step of an `NGramMemory`: the rows of the contexts that end with each token, the shortest first, are summed, and
+    """A step of an `NGramMemory`: the rows of the contexts that end with each token, the shortest first, are summed and
     projected.
 
     before: the tokens before, the latest last, less than 0 where there are none; a context that is longer than its text
