@@ -144,7 +144,8 @@ def _rows(model: LanguageModel[Any], stream: Stream) -> KnownRows | DocumentRows
 
 _SAMPLE, _FEWEST = 20_000, 1_000  # tokens that say whether a text was seen; with fewer, nothing is said
 _MOST = 1 << 25  # probabilities of these that are looked at
-_FAR_BELOW = 0.9  # of the nats a token of the validation text: those of a text that was seen are fewer
+_BELOW_OTHERS, _FAR_BELOW_OTHERS = 0.95, 0.9  # of the nats a token of the validation text: there, of a model that has
+# all n-grams, and of any model
 _BELOW, _DEVIATIONS = 0.975, 5  # of the nats that a model expects; how many standard deviations those are fewer
 _ALL = 0.999  # of the n-grams of a text that was seen
 
@@ -158,7 +159,7 @@ def _seems_seen(name: str, model: LanguageModel[Any], stream: Stream, validation
     another domain, or one that is easily predicted, is not taken for one that was seen. The n-gram models of a mixture
     are judged one by one. Networks are as sure of what they have learned as they may be, and mixtures as their weights
     make them: they are judged by the validation text, if they have not seen that.
-    Raises SettingError if an n-gram model is surprised less, and has all n-grams of the text.
+    Raises SettingError if an n-gram model is surprised less, or less than by the validation text, and has all n-grams.
     """
     learned, held = _sample(stream), _sample(validation)
     if learned.size < _FEWEST:
@@ -167,28 +168,32 @@ def _seems_seen(name: str, model: LanguageModel[Any], stream: Stream, validation
     for part in _ngrams_in(model):
         which = "it" if part is model else f"its {part.order}-gram model"
         nats, expected, is_less = _surprise(part, learned)
-        if not is_less:
-            continue
-        if part.order > 1 and (known := _share_of_known(part, learned)) >= _ALL:
+        compared = f"{nats:.2f} nats a token where its own distributions let one expect {expected:.2f}"
+        ours, others = _nats(part, learned), _nats(part, held)
+        is_seen = is_less
+        if not is_less and ours < _BELOW_OTHERS * others:
+            is_seen, compared = True, f"{ours:.2f} nats a token and the validation text {others:.2f}"
+        if is_seen and part.order > 1 and (known := _share_of_known(part, learned)) >= _ALL:
             raise SettingError(
                 f"{name}: has seen the training text, though in another file: {which} has {known:.1%} of its "
-                f"{part.order}-grams, and gives it {nats:.2f} nats a token where its own distributions let one expect "
-                f"{expected:.2f}; give its order, as in residual_of={part.order}, to estimate it in folds, or a model "
-                "of another text"
+                f"{part.order}-grams, and gives it {compared}; give its order, as in residual_of={part.order}, to "
+                "estimate it in folds, or a model of another text"
             )
-        measured = (
-            f"{which} gives it {nats:.2f} nats a token, where its own distributions let one expect {expected:.2f}"
-        )
-    if not measured and held.size >= _FEWEST:
-        ours, others = (-float(model.score_stream(part).mean()) for part in (learned, held))
-        if ours < _FAR_BELOW * others:
-            measured = f"it gives it {ours:.2f} nats a token and the validation text {others:.2f}"
+        measured = f"{which} gives it {compared}" if is_less else measured
+    ours, others = _nats(model, learned), _nats(model, held)
+    if not measured and ours < _FAR_BELOW_OTHERS * others:
+        measured = f"it gives it {ours:.2f} nats a token and the validation text {others:.2f}"
     if not measured:
         return None
     return (
         f"{name} seems to have seen the training text, or some of it: {measured}. A network learns little from what is "
         "predicted too well; give a model of another text, or the order of an n-gram model"
     )
+
+
+def _nats(model: LanguageModel[Any], sample: Stream) -> float:
+    """The mean of a sample's tokens; 0 if there are too few."""
+    return -float(model.score_stream(sample).mean()) if sample.size >= _FEWEST else 0.0
 
 
 def _ngrams_in(model: Any) -> Iterator[StreamScorer]:
