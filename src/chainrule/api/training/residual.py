@@ -196,8 +196,8 @@ def _nats(model: LanguageModel[Any], sample: Stream) -> float:
     return -float(model.score_stream(sample).mean()) if sample.size >= _FEWEST else 0.0
 
 
-def _ngrams_in(model: Any) -> Iterator[StreamScorer]:
-    """A model, if it is one of n-grams; of a mixture, those in it."""
+def _ngrams_in(model: Any) -> Iterator[Any]:
+    """A model, if it is a `StreamScorer`; of a mixture, those in it."""
     own = model.model if isinstance(model, RescaledUnknown) else model
     if isinstance(own, StreamScorer):
         yield own
@@ -205,7 +205,7 @@ def _ngrams_in(model: Any) -> Iterator[StreamScorer]:
         yield from _ngrams_in(part)
 
 
-def _surprise(model: StreamScorer, sample: Stream) -> tuple[float, float, bool]:
+def _surprise(model: LanguageModel[Any], sample: Stream) -> tuple[float, float, bool]:
     """The nats a token that a model gives a text, those that it expects there, and whether the former are too few."""
     rows, size = _rows(model, sample), min(sample.size, _MOST // model.vocabulary_size)
     nats = expected = variance = 0.0
