@@ -5,12 +5,13 @@
     python bench/ngram_networks.py novels.txt --other documentation.txt --tokenizer byte --document file --minutes 1
 
 The last tenth of the text is measured. Of the rest, every twentieth run of 50 lines tunes mixtures, and all others
-train. Settings of networks are those of the command without options. Training runs on one thread, in minutes of
-processor time, since others may use the machine: the clock of training is that of the process, and folds of a residual
-count. All figures are nats a token. --control also trains what should not help: a memory with one row for each length
-of context (one-row); a memory whose rows are those of other contexts, drawn anew at each step (shuffled); and a
-residual of the n-gram model that has seen the training text (in-sample). --quick leaves out adaptive mixtures and
-caches. --arms takes some of the others alone.
+train. Of a folder, the files are documents in the order of their names: the last tenth of the text is measured, the
+twentieth before it tunes, all before that trains. Settings of networks are those of the command without options.
+Training runs on one thread, in minutes of processor time, since others may use the machine: the clock of training is
+that of the process, and folds of a residual count. All figures are nats a token. --control also trains what should not
+help: a memory with one row for each length of context (one-row); a memory whose rows are those of other contexts, drawn
+anew at each step (shuffled); and a residual of the n-gram model that has seen the training text (in-sample). --quick
+leaves out adaptive mixtures and caches. --arms takes some of the others alone.
 
 --other measures another domain instead, in bits a byte of the last tenth of another text: the network of the first
 text; adapted by training for the same minutes again on the other text; and what needs no training of networks: the
@@ -49,24 +50,32 @@ if TYPE_CHECKING:
     from chainrule.text.corpus.corpus import Source
 
 RUN, EVERY = 50, 20  # lines of a run; every so many tune
+SHARES = ((0, 0.85), (0.85, 0.9), (0.9, 1))  # of the documents of a folder, that train, tune and are measured
 CACHE = chainrule.CacheConfig(words=1 << 20, order=6)
 
 
 def parts_of(text: Path, folder: Path, document: Any) -> tuple[Source, Source, Source]:
     """The parts that train, tune and measure."""
+    if text.is_dir():
+        files = sorted(text.iterdir())
+        sizes = [file.stat().st_size for file in files]
+        middles = [(sum(sizes[:i]) + sizes[i] / 2) / sum(sizes) for i in range(len(files))]
+        parts = [[file for file, at in zip(files, middles, strict=True) if low <= at < high] for low, high in SHARES]
+        train, tune, test = (source_of(part, "file") for part in parts)
+        return train, tune, test
     lines, read, measured_from = text.read_text(encoding="utf-8").splitlines(keepends=True), 0, 0
     size = sum(map(len, lines))
     while read < 0.9 * size:
         read += len(lines[measured_from])
         measured_from += 1
     runs = [lines[i : min(i + RUN, measured_from)] for i in range(0, measured_from, RUN)]
-    parts = {
+    named = {
         "train": [line for i, run in enumerate(runs) if i % EVERY != EVERY - 1 for line in run],
         "tune": [line for run in runs[EVERY - 1 :: EVERY] for line in run],
         "test": lines[measured_from:],
     }
-    files = [folder / f"{name}.txt" for name in parts]
-    for file, part in zip(files, parts.values(), strict=True):
+    files = [folder / f"{name}.txt" for name in named]
+    for file, part in zip(files, named.values(), strict=True):
         file.write_text("".join(part), encoding="utf-8")
     train, tune, test = (source_of(file, document) for file in files)
     return train, tune, test
@@ -193,7 +202,7 @@ def exchanges(arguments: argparse.Namespace, folder: Path) -> Iterator[dict[str,
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("text", type=Path)
+    parser.add_argument("text", type=Path, help="a file, or a folder of documents")
     parser.add_argument("--tokenizer", default="character")
     parser.add_argument("--document", default="line", choices=("line", "file"))
     parser.add_argument("--family", nargs="+", default=["recurrent"])

@@ -150,10 +150,11 @@ def test_a_cache_forgets_what_left_its_window_however_long_the_document() -> Non
     rng = np.random.default_rng(1)
     document = rng.integers(3, 40, 6000).astype(np.int32)
     cache = NGramCache(40, 700, 4)
-    found = cache.score_stream(document)
+    found, rows = cache.score_stream(document), np.concatenate(list(cache.stream_rows(document, 1000)))
     for i in (1, 699, 700, 701, 2500, 5999):
-        alone = cache.next_log_probs(cache.start([document[:i]]))[0, document[i]]
-        assert found[i] == pytest.approx(alone, abs=1e-5)
+        [alone] = cache.next_log_probs(cache.start([document[:i]]))
+        assert found[i] == pytest.approx(alone[document[i]], abs=1e-5)
+        np.testing.assert_allclose(rows[i], alone, rtol=0, atol=1e-5)
 
 
 def test_a_cache_helps_where_words_come_back(models, tmp_path: Path) -> None:
@@ -265,6 +266,27 @@ def test_a_cache_gives_its_distributions_along_a_stream() -> None:
         for size in (1, 64, 1000):
             found = np.concatenate(list(cache.stream_rows(stream, size)))
             np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("gate", ["evidence", "distributions"])
+def test_an_adaptive_mixture_reads_its_cache_once(gate: str, models, fixtures: Path, monkeypatch) -> None:
+    """Counting takes longer than all else: scores, distributions and evidence come of one reading."""
+    config = MixtureConfig(adaptive=True, gate=gate)  # type: ignore[arg-type]
+    cache = CacheConfig(words=50, order=3)
+    mixture = chainrule.mix(models[:1], config, cache=cache, heldout=fixtures / "heldout.txt")
+    stream = mixture.tokenizer.encode_texts((fixtures / "heldout.txt").read_text().splitlines()[:3]).ids
+    read, readings = NGramCache._parts, []
+
+    def counted(self: NGramCache, *arguments: Any, **options: Any) -> Any:
+        readings.append(arguments)
+        return read(self, *arguments, **options)
+
+    monkeypatch.setattr(NGramCache, "_parts", counted)
+    engine = mixture.language_model
+    for score in (engine.score_stream, engine.score_stream_with_unknown, lambda text: engine.score([text[:-1]])):
+        score(stream)
+        assert len(readings) == 1
+        readings.clear()
 
 
 def test_what_adaptive_weights_need() -> None:

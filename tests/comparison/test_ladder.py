@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import chainrule
-from chainrule.comparison.ladder import LARGE_VOCABULARY, Networks, networks_for, run_ladder
+from chainrule.comparison.ladder import LARGE_VOCABULARY, RESIDUAL, Networks, networks_for, run_ladder
 from chainrule.errors import SettingError, TextError
 from chainrule.neural.config import NETWORKS
 from chainrule.text.corpus.corpus import Corpus, Lines
@@ -93,9 +93,12 @@ def test_every_family_of_networks_stands_in_the_table_and_mixtures_last(whole: C
     names = [contender.name for contender in whole.contenders]
     assert names[:3] == ["uniform", "unigram", "bigram"]
     assert names[-2:] == ["mixture", "adaptive mixture"]
-    families = [contender.record["family"] for contender in whole.contenders[3:-2]]
+    families = [contender.record["family"] for contender in whole.contenders[3:-3]]
     assert set(families) == set(NETWORKS) - {"grid"}  # which reads pictures
-    assert {"RNN", "LSTM"} <= set(names)
+    assert {"RNN", "LSTM", "LSTM, n-gram memory"} <= set(names)
+    residual = whole.contenders[-3]
+    assert (residual.name, residual.record["family"], residual.record["residual_of"]) == (RESIDUAL, "mixture", "2")
+    assert residual.measurement.perplexity < 7
 
 
 def test_all_learn_from_the_same_tokens_and_the_mixture_is_of_the_best_n_grams_and_networks(whole) -> None:
@@ -104,7 +107,7 @@ def test_all_learn_from_the_same_tokens_and_the_mixture_is_of_the_best_n_grams_a
     *others, mixture, adaptive = whole.contenders
     names = [model["name"] for model in mixture.record["models"]]
     assert [model["name"] for model in adaptive.record["models"]] == names
-    mixable = others[2:]
+    mixable = others[2:-1]
     assert len(names) >= 2
     assert set(names) <= {contender.name for contender in mixable}
     assert mixture.parameters == sum(each.parameters for each in mixable if each.name in names)
@@ -113,7 +116,7 @@ def test_all_learn_from_the_same_tokens_and_the_mixture_is_of_the_best_n_grams_a
 
 def test_learning_curves_end_where_training_does_and_counted_models_have_a_level(whole: Comparison) -> None:
     assert [contender.level is not None for contender in whole.contenders[:4]] == [False, True, True, False]
-    for contender in whole.contenders[3:-2]:
+    for contender in whole.contenders[3:-3]:
         assert contender.curve[-1][0] == pytest.approx(contender.train_seconds)
         assert list(contender.curve) == sorted(contender.curve)
         assert contender.size == 4 * contender.parameters

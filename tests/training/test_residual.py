@@ -198,31 +198,48 @@ def test_a_model_that_saw_the_text_is_refused_and_another_is_taken(fixtures: Pat
     assert model.record["weights"][0] == 1
     lines = (fixtures / "train.txt").read_text().splitlines(keepends=True)
     (tmp_path / "reversed.txt").write_text("".join(lines[::-1]))
-    for order in (3, 5):
-        chainrule.train(tmp_path / "reversed.txt", NGramConfig(order=order)).save(tmp_path / f"again{order}")
-    with pytest.raises(
-        SettingError, match=r"again3: has seen the training text, though in another file.*residual_of=3"
-    ):
-        chainrule.train(
-            fixtures / "train.txt",
-            TINY,
-            training=STEPS,
-            validation=fixtures / "heldout.txt",
-            residual_of=tmp_path / "again3",
-        )
+    # Of the same lines in another file, with and without the validation text; and of a part of them.
+    whole = tmp_path / "whole.txt"
+    whole.write_text((fixtures / "heldout.txt").read_text() + "".join(lines))
+    chainrule.train(whole, NGramConfig(order=3)).save(tmp_path / "whole")
+    chainrule.train(tmp_path / "reversed.txt", NGramConfig(order=3)).save(tmp_path / "again")
+    again = chainrule.load(tmp_path / "again")
+    bigram = chainrule.train(fixtures / "heldout.txt", NGramConfig(order=2), tokenizer=str(tmp_path / "again"))
+    chainrule.mix([bigram, again]).save(tmp_path / "mixed")
+    options: dict[str, Any] = {"training": STEPS, "validation": fixtures / "heldout.txt"}
+    for seen, part in (("whole", "it"), ("again", "it"), ("mixed", "its 3-gram model")):
+        if seen == "mixed":
+            options["validation"] = None
+        with pytest.raises(
+            SettingError, match=rf"{seen}: has seen the training text, though in another file: {part} has 100.0% of its"
+        ):
+            chainrule.train(fixtures / "train.txt", TINY, residual_of=tmp_path / seen, **options)
     (tmp_path / "most.txt").write_text("".join(lines[::-1][:600]))
     chainrule.train(tmp_path / "most.txt", NGramConfig(order=3)).save(tmp_path / "most")
     notes: list[str] = []
-    for seen in ("again5", "most"):  # of the same text as validation and training; of a part of it
-        chainrule.train(
-            fixtures / "train.txt",
-            TINY,
-            training=STEPS,
-            validation=None if seen == "again5" else fixtures / "heldout.txt",
-            residual_of=tmp_path / seen,
-            on_report=lambda report: notes.append(report.note or ""),
-        )
-        assert f"{seen} seems to have seen the training text" in " ".join(notes)
+    chainrule.train(
+        fixtures / "train.txt",
+        TINY,
+        residual_of=tmp_path / "most",
+        on_report=lambda report: notes.append(report.note or ""),
+        **options,
+    )
+    assert "most seems to have seen the training text, or some of it: it gives it" in " ".join(notes)
+    # Of the same kind of text, of which it has most n-grams, and of another text.
+    for name, own in (("odd", lines[1::2]), ("even", lines[::2]), ("digits", ["one two two one\n"] * 400)):
+        (tmp_path / f"{name}.txt").write_text("".join(own))
+    for order in (2, 3, 5):
+        chainrule.train(tmp_path / "odd.txt", NGramConfig(order=order)).save(tmp_path / f"odd{order}")
+        for name in ("even", "digits"):
+            notes.clear()
+            chainrule.train(
+                tmp_path / f"{name}.txt",
+                TINY,
+                residual_of=tmp_path / f"odd{order}",
+                on_report=lambda report: notes.append(report.note or ""),
+                training=STEPS,
+            )
+            assert "has not seen the training text, as far as its record says" in " ".join(notes)
     with pytest.raises(SettingError, match="cannot be joined: they use"):
         chainrule.train(
             fixtures / "heldout.txt", TINY, training=STEPS, residual_of=tmp_path / "seen", tokenizer="character"
@@ -277,7 +294,7 @@ def test_a_network_learns_what_another_network_or_a_mixture_leaves(
     chainrule.mix([lstm, bigram]).save(tmp_path / "mixed")
     for name, family, says in (
         ("lstm", "recurrent", "as far as its record says"),
-        ("mixed", "mixture", "its record does not name the texts"),
+        ("mixed", "mixture", "as far as its record says"),
     ):
         flags = ["--width", "8", "--layers", "1", "--context", "8", "--steps", "1", "--batch", "2", "--compile", "no"]
         flags += ["--residual-of", str(tmp_path / name), "--learning-rate", "1e-9"]
@@ -291,8 +308,9 @@ def test_a_network_learns_what_another_network_or_a_mixture_leaves(
         np.testing.assert_allclose(model.language_model.score(text)[0], expected, rtol=0, atol=1e-3)
         assert run(["verify", str(tmp_path / "new"), "--distribution", "--contexts", "3"]) == 0
         shutil.rmtree(tmp_path / "new")
-    with pytest.raises(SettingError, match=r"lstm: was estimated from .*the training text.*an n-gram model, as in"):
-        chainrule.train(fixtures / "heldout.txt", TINY, training=STEPS, residual_of=tmp_path / "lstm")
+    for name in ("lstm", "mixed"):
+        with pytest.raises(SettingError, match=rf"{name}: was estimated from .*the training text.*an n-gram model, as"):
+            chainrule.train(fixtures / "heldout.txt", TINY, training=STEPS, residual_of=tmp_path / name)
 
 
 def test_what_fills_gaps_is_no_known_distribution(fixtures: Path, tmp_path: Path) -> None:

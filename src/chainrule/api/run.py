@@ -31,7 +31,7 @@ from chainrule.training.config import TrainingRun
 from chainrule.training.reports import ignore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from _typeshed import DataclassInstance
@@ -68,6 +68,20 @@ def record_header(family: str, config: DataclassInstance) -> dict[str, Any]:
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     versions = {"chainrule": __version__, "python": platform.python_version(), "numpy": np.__version__}
     return {"family": family, "settings": asdict(config), "trained": now, "versions": versions, "command": sys.argv}
+
+
+def digests_read(*records: Mapping[str, Any]) -> list[str]:
+    """The digests of the texts that models, and the models in them, were trained or tuned on, as far as their records
+    say: for the record of what is made of them, as `data_of_models`.
+    """
+    found: set[str] = set()
+    for record in records:
+        tuned = record.get("tuned_on", {})
+        of_tuned = tuned.get("data", tuned)  # of n-gram models without more around it
+        for digests in (record.get("data", {}), of_tuned if isinstance(of_tuned, dict) else tuned):
+            found.update(digests.values())
+        found.update(record.get("data_of_models", []))
+    return sorted(found)
 
 
 _ID_BYTES = 4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from chainrule.api.models.language_models import CausalModel, CausalNetwork
 from chainrule.api.models.model import check_kind
 from chainrule.api.run import record_header
 from chainrule.api.tokenizers import tokenize_source
+from chainrule.api.training.residual import Known, join_known, known_distribution
 from chainrule.api.training.stream import read_validation, train_speller
 from chainrule.base.progress import Progress, silent
 from chainrule.decoding.config import Limits
@@ -21,7 +22,7 @@ from chainrule.errors import EstimationError, SettingError, prefix_errors
 from chainrule.evaluation.comparison import Comparison, Contender
 from chainrule.families.table import FAMILIES, family_of
 from chainrule.mixture.config import MixtureConfig
-from chainrule.neural.config import NETWORKS
+from chainrule.neural.config import NETWORKS, RecurrentConfig
 from chainrule.ngram.config import NGramConfig
 from chainrule.protocol import END
 from chainrule.training.config import TrainingConfig, TrainingRun
@@ -122,9 +123,14 @@ def _configuration(model: Model) -> str | None:
 NAMES = {1: "unigram", 2: "bigram", 3: "trigram"}
 # By family: the networks by name, with settings beside these; other families have one, of their own name.
 _VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
-    "recurrent": {"RNN": {"cell": "rnn_tanh"}, "LSTM": {"cell": "lstm"}},
+    "recurrent": {
+        "RNN": {"cell": "rnn_tanh"},
+        "LSTM": {"cell": "lstm"},
+        "LSTM, n-gram memory": {"cell": "lstm", "ngram_memory": 4},
+    },
     "grid": {},  # it reads pictures
 }
+RESIDUAL = "LSTM on the residual"
 LARGE_VOCABULARY = 5000  # tokens; above, a full softmax would take most of the time
 LEAST_WEIGHT = 0.01  # of a model that stays in the mixture
 SAMPLES, SAMPLE_TOKENS, SEED = 3, 30, 1
@@ -160,8 +166,8 @@ def run_ladder(
     networks: Networks | None = None,
     progress: Progress = silent,
 ) -> Comparison:
-    """Compares uniform, n-grams of orders 1 to `order`, networks of every family, and mixtures of these with the best
-    n-grams.
+    """Compares uniform, n-grams of orders 1 to `order`, networks of every family, an LSTM on the residual of the best
+    n-grams where the vocabulary is small, and mixtures of the networks with the best n-grams.
 
     networks: None for no networks and no mixtures. Each model is trained from token ids by itself, so that its seconds
     are its own, and measured before the next one is trained. Raises TextError, SettingError, EstimationError.
@@ -220,10 +226,12 @@ def _rungs(
     training = TrainingConfig(minutes=networks.minutes)
     validation = read_validation(networks.validation, learner, training, lambda: speller, progress)
     components = [best]
+    options = StreamOptions(training=training, validation=validation)
     for name, network in networks_for(learner.vocabulary_size):
-        options = StreamOptions(training=training, validation=validation)
         components.append(_train_network(name, tokens, network, speller, options, progress))
         yield components[-1]
+    if learner.vocabulary_size <= LARGE_VOCABULARY:
+        yield _train_residual(tokens, NGramConfig(**best.model.record["settings"]), speller, options, progress)
     yield from _mix_best(components, networks.validation, progress)
 
 
@@ -254,7 +262,13 @@ def _train_ngrams(
 
 
 def _train_network(
-    name: str, tokens: Tokenized, config: NetworkConfig, speller: Speller, options: StreamOptions, progress: Progress
+    name: str,
+    tokens: Tokenized,
+    config: NetworkConfig,
+    speller: Speller,
+    options: StreamOptions,
+    progress: Progress,
+    run: TrainingRun | None = None,
 ) -> _Rung:
     points: list[tuple[float, float]] = []
     progress(f"training {name}", 0, None)
@@ -271,7 +285,7 @@ def _train_network(
         config,
         progress,
         options=options,
-        run=TrainingRun(on_report=on_report),
+        run=replace(run or TrainingRun(), on_report=on_report),
     )
     model = CausalNetwork(
         family,
@@ -281,6 +295,24 @@ def _train_network(
         speller,
     )
     return _Rung(name, model, learned["training_seconds"], parameters_of(model), tuple(points))
+
+
+def _train_residual(
+    tokens: Tokenized, ngram: NGramConfig, speller: Speller, options: StreamOptions, progress: Progress
+) -> _Rung:
+    """An LSTM on the residual of an n-gram model, whose folds are a part of the minutes. It is no part of the mixture,
+    which has both.
+    """
+    assert options.validation is not None
+    run, size = TrainingRun(began=time.monotonic()), tokens.tokenizer.vocabulary_size
+    given = Known(str(ngram.order), config=ngram)
+    known, base = known_distribution(given, tokens.stream, options.validation.stream, size, progress)
+    config = RecurrentConfig(cell="lstm")
+    rung = _train_network(RESIDUAL, tokens, config, speller, replace(options, known=known), progress, run)
+    families, weight = ("recurrent", given.family), rung.model.record["residual_weight"]
+    mixture, settings = join_known(families, rung.model.language_model, base, weight)
+    record = {**rung.model.record, "family": "mixture", "settings": asdict(settings), "residual_of": given.name}
+    return replace(rung, model=CausalModel("mixture", mixture, tokens.tokenizer, record, speller))
 
 
 def _mix_best(rungs: list[_Rung], validation: Source, progress: Progress) -> Iterator[_Rung]:

@@ -23,6 +23,7 @@ import numpy as np
 from chainrule.base.arguments import as_tokens, check_prefixes, check_rows, check_tokens, in_one_stream
 from chainrule.base.distributions import ByDistributions
 from chainrule.errors import ModelFormatError
+from chainrule.mixture.cache import NGramCache, WatchedCache
 from chainrule.mixture.components import (
     RescaledUnknown,
     Witness,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
     from chainrule.mixture.components import Components
     from chainrule.mixture.config import GateKind
+    from chainrule.protocol import LanguageModel
 
     Sequences = Sequence[Int32[ndarray, " T"]]
 
@@ -140,7 +142,8 @@ class AdaptiveMixture(ByDistributions[AdaptiveState]):
         """As `Scorer.score_stream`."""
         if self.sees_rows:
             return self.score_stream_with_unknown(stream)[0]
-        return self._mix(np.stack([model.score_stream(stream) for model in self.components.models]), None, stream)[0]
+        scores, _, evidence = self._scores(stream, lambda model: (model.score_stream(stream), None))
+        return self._mix(scores, None, stream, evidence)[0]
 
     def score_stream_with_unknown(
         self, stream: Int32[ndarray, " T"], on_share: Callable[[float], None] | None = None
@@ -151,14 +154,10 @@ class AdaptiveMixture(ByDistributions[AdaptiveState]):
         """
         if self.sees_rows:
             size = max(1, _BLOCK // self.vocabulary_size)
-            return self._mix(*self._read([stream], None, stream_parts(self.components.models, stream, size), on_share))
-        pairs = []
-        for model in self.components.models:
-            pairs.append(stream_with_unknown(model, stream))
-            if on_share is not None:
-                on_share(len(pairs) / len(self.components.models))
-        scores, shares = (np.stack(each) for each in zip(*pairs, strict=True))
-        return self._mix(scores, shares, stream)
+            read = self._read([stream], None, lambda models: stream_parts(models, stream, size), on_share)
+            return self._mix(*read)
+        scores, shares, evidence = self._scores(stream, lambda model: stream_with_unknown(model, stream), on_share)
+        return self._mix(scores, shares, stream, evidence)
 
     def start(self, prefixes: Sequences) -> AdaptiveState:
         """As `LanguageModel.start`."""
@@ -240,20 +239,23 @@ class AdaptiveMixture(ByDistributions[AdaptiveState]):
         heads, tails = _split_documents(before, self.vocabulary_size)
         texts = [np.concatenate([tail, as_tokens(sequence)]) for tail, sequence in zip(tails, sequences, strict=True)]
         given = None if prefixes is None else heads
-        models = self.components.models
         stream, spans = in_one_stream(texts, None, end=True)
         if self.sees_rows:
             check_tokens(stream, self.vocabulary_size)
             size = max(1, _BLOCK // self.vocabulary_size)
             is_alone = not any(map(len, heads)) and not any(np.any(text == END) for text in texts)
-            parts = text_parts(models, texts, size) if is_alone else None
-            mixed = self._mix(*self._read(texts, heads, parts))[1 if unknown else 0]
+            read = self._read(texts, heads, (lambda models: text_parts(models, texts, size)) if is_alone else None)
+            mixed = self._mix(*read)[1 if unknown else 0]
         else:
-            scores = np.stack([join(model.score(texts, prefixes=given)) for model in models])
-            others = None
-            if unknown:
-                others = np.stack([join(model.unknown_log_probs(texts, prefixes=given)) for model in models])
-            mixed = self._mix(scores, others, stream)[1 if unknown else 0]
+            scored = self._scores(
+                stream,
+                lambda model: (
+                    join(model.score(texts, prefixes=given)),
+                    join(model.unknown_log_probs(texts, prefixes=given)) if unknown else None,
+                ),
+            )
+            scores, others, evidence = scored
+            mixed = self._mix(scores, others if unknown else None, stream, evidence)[1 if unknown else 0]
         cut = None if end else -1
         return [mixed[span][tail.size : cut] for span, tail in zip(spans, tails, strict=True)]
 
@@ -261,18 +263,26 @@ class AdaptiveMixture(ByDistributions[AdaptiveState]):
         self,
         texts: Sequences,
         heads: Sequences | None,
-        parts: Iterator[tuple[Float32[ndarray, "part V"], ...]] | None,
+        parts_of: Callable[[Sequence[Any]], Iterator[tuple[Float32[ndarray, "part V"], ...]] | None] | None,
         on_share: Callable[[float], None] | None = None,
-    ) -> tuple[Float32[ndarray, "K T"], Float32[ndarray, "K T"], Int32[ndarray, " T"], Float64[ndarray, "T S"]]:
-        """For `_mix`: the components' log-probabilities, those of <unk>, the texts, and what describes distributions.
+    ) -> tuple[
+        Float32[ndarray, "K T"],
+        Float32[ndarray, "K T"],
+        Int32[ndarray, " T"],
+        Float32[ndarray, "W T 3"],
+        Float64[ndarray, "T S"],
+    ]:
+        """For `_mix`: the components' log-probabilities, those of <unk>, the texts, the evidence, and what describes
+        distributions.
 
-        heads: what comes before each text; None: texts are one stream, without </s> after it. parts: the distributions
-        at all positions; None: they are computed step by step.
+        heads: what comes before each text; None: texts are one stream, without </s> after it. parts_of: gives the
+        distributions of models at all positions; None, or where it gives None: they are computed step by step.
         """
         stream = as_tokens(texts[0]) if heads is None else in_one_stream(texts, None, end=True)[0]
-        models = len(self.components.models)
-        scores, others = np.empty((2, models, len(stream)), np.float32)
-        shapes = np.empty((len(stream), shape_count(models)))
+        models = [WatchedCache(model) if isinstance(model, NGramCache) else model for model in self.components.models]
+        parts = None if parts_of is None else parts_of(models)
+        scores, others = np.empty((2, len(models), len(stream)), np.float32)
+        shapes = np.empty((len(stream), shape_count(len(models))))
         done = 0
         check_tokens(stream, self.vocabulary_size)
         if parts is not None:
@@ -282,7 +292,8 @@ class AdaptiveMixture(ByDistributions[AdaptiveState]):
                 done = places[-1] + 1
                 if on_share is not None:
                     on_share(done / len(stream))
-            return scores, others, stream, shapes
+            seen = [model.seen() if isinstance(model, WatchedCache) else None for model in models]
+            return scores, others, stream, stream_evidence(self.components, stream, seen), shapes
         begins = np.cumsum([0, *(len(text) + 1 for text in texts)])
         batch = max(1, _BLOCK // self.vocabulary_size)
         for which, step, _, state in self.components.steps(texts, heads, batch):
@@ -293,13 +304,36 @@ class AdaptiveMixture(ByDistributions[AdaptiveState]):
             done += len(places)
             if on_share is not None:
                 on_share(done / len(stream))
-        return scores, others, stream, shapes
+        return scores, others, stream, stream_evidence(self.components, stream), shapes
+
+    def _scores(
+        self,
+        stream: Int32[ndarray, " T"],
+        score: Callable[[LanguageModel[Any]], tuple[Float32[ndarray, " T"], Float32[ndarray, " T"] | None]],
+        on_share: Callable[[float], None] | None = None,
+    ) -> tuple[Float32[ndarray, "K T"], Float32[ndarray, "K T"], Float32[ndarray, "W T 3"]]:
+        """For `_mix`: the components' log-probabilities, those of <unk>, and the evidence.
+
+        score: gives the first two of a model, or the first alone. A cache, which takes long, is read once for all.
+        """
+        scores, others, seen = [], [], []
+        for k, model in enumerate(self.components.models, 1):
+            own, other, evidence = (
+                model.score_stream_with_evidence(stream) if isinstance(model, NGramCache) else (*score(model), None)
+            )
+            scores.append(own)
+            others.append(own if other is None else other)
+            seen.append(evidence)
+            if on_share is not None:
+                on_share(k / len(self.components.models))
+        return np.stack(scores), np.stack(others), stream_evidence(self.components, stream, seen)
 
     def _mix(
         self,
         scores: Float32[ndarray, "K T"],
         others: Float32[ndarray, "K T"] | None,
         stream: Int32[ndarray, " T"],
+        evidence: Float32[ndarray, "W T 3"],
         shapes: Float64[ndarray, "T S"] | None = None,
     ) -> tuple[Float32[ndarray, " T"], Float32[ndarray, " T"]]:
         from chainrule.mixture.adaptive_kernels import mix_stream
@@ -308,7 +342,6 @@ class AdaptiveMixture(ByDistributions[AdaptiveState]):
         mixed = np.empty(stream.size, np.float32)
         others = np.empty((len(scores), 0), np.float32) if others is None else others
         mixed_others = np.empty(others.shape[1], np.float32)
-        evidence = stream_evidence(self.components, stream)
         shapes = np.empty((stream.size, 0)) if shapes is None else shapes
         mix_stream(scores, others, stream, evidence, shapes, *self.gate, mixed, mixed_others)
         return mixed, mixed_others
@@ -367,9 +400,9 @@ def shapes_for_tuning(components: Components, stream: Int32[ndarray, " T"]) -> F
     """What describes the distributions at each position of a stream."""
     count = len(components.models)
     gate = linear_gate(np.zeros((feature_count(count, len(_witnesses(components)), sees_rows=True), count)))
-    parts = stream_parts(components.models, stream, max(1, _BLOCK // components.vocabulary_size))
+    size = max(1, _BLOCK // components.vocabulary_size)
     mixture = AdaptiveMixture(components, gate, np.full((1, count), 1 / count))
-    return mixture._read([stream], None, parts)[3]
+    return mixture._read([stream], None, lambda models: stream_parts(models, stream, size))[4]
 
 
 def feature_count(models: int, witnesses: int, *, sees_rows: bool = False) -> int:
@@ -390,9 +423,15 @@ def _witnesses(components: Components) -> list[int]:
     return [i for i, model in enumerate(components.models) if witness(model) is not None]
 
 
-def stream_evidence(components: Components, stream: Int32[ndarray, " T"]) -> Float32[ndarray, "W T 3"]:
-    """What each witness among the models has seen of the context at each position of a stream."""
-    seen = [own.stream_evidence(stream) for own in map(witness, components.models) if own is not None]
+def stream_evidence(
+    components: Components, stream: Int32[ndarray, " T"], known: Sequence[Float32[ndarray, "T 3"] | None] = ()
+) -> Float32[ndarray, "W T 3"]:
+    """What each witness among the models has seen of the context at each position of a stream.
+
+    known: that of each model, if it was computed before.
+    """
+    pairs = zip(map(witness, components.models), known or [None] * len(components.models), strict=True)
+    seen = [own.stream_evidence(stream) if given is None else given for own, given in pairs if own is not None]
     return np.stack(seen) if seen else np.zeros((0, len(stream), 3), np.float32)
 
 

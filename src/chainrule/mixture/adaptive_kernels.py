@@ -66,11 +66,13 @@ def fill_log_weights(features: Array, gate: Array, inner: Array, outer: Array, h
 
     gate: (F, K). inner: (F, H). outer: (H, K). hidden: (H,), overwritten.
     """
+    hidden[:] = 0.0
+    for f in range(features.size if hidden.size else 0):
+        if features[f] != 0.0:  # most of those of lengths are
+            for h in range(hidden.size):
+                hidden[h] += features[f] * inner[f, h]
     for h in range(hidden.size):
-        unit = 0.0
-        for f in range(features.size):
-            unit += features[f] * inner[f, h]
-        hidden[h] = math.tanh(unit)
+        hidden[h] = math.tanh(hidden[h])
     largest, total = -math.inf, 0.0
     for k in range(gate.shape[1]):
         logit = 0.0

@@ -14,6 +14,7 @@ neither <unk> nor </s>, and is empty at the start of a document.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,6 +35,27 @@ if TYPE_CHECKING:
 
 _EMPTY = -1  # a place of the state before the first token
 EVIDENCE = 3  # numbers, as `Witness` has them
+
+
+@dataclass
+class WatchedCache:
+    """A cache whose evidence is kept while its distributions are read along a stream, so that it is read once.
+
+    parts: the evidence so far.
+    """
+
+    cache: NGramCache
+    parts: list[Float32[ndarray, "part 3"]] = field(default_factory=list)
+
+    def stream_rows(self, stream: Int32[ndarray, " T"], size: int) -> Iterator[Float32[ndarray, "part V"]]:
+        """As `StreamReader.stream_rows`."""
+        for rows, evidence in self.cache.stream_rows_with_evidence(stream, size):
+            self.parts.append(evidence)
+            yield rows
+
+    def seen(self) -> Float32[ndarray, "T 3"]:
+        """The evidence at all positions that were read."""
+        return np.concatenate([np.empty((0, EVIDENCE), np.float32), *self.parts])
 
 
 class NGramCache(ByDistributions["Recent"]):
@@ -62,6 +84,12 @@ class NGramCache(ByDistributions["Recent"]):
         """The log-probabilities of a stream's tokens, and of <unk> at their positions."""
         scores, shares, _ = self._score(stream)
         return scores, shares
+
+    def score_stream_with_evidence(
+        self, stream: Int32[ndarray, " T"]
+    ) -> tuple[Float32[ndarray, " T"], Float32[ndarray, " T"], Float32[ndarray, "T 3"]]:
+        """What `score_stream_with_unknown` and `stream_evidence` give, in one reading."""
+        return self._score(stream)
 
     def unknown_log_probs(
         self, sequences: Sequences, *, prefixes: Sequences | None = None, end: bool = True
@@ -118,8 +146,15 @@ class NGramCache(ByDistributions["Recent"]):
 
     def stream_rows(self, stream: Int32[ndarray, " T"], size: int) -> Iterator[Float32[ndarray, "part V"]]:
         """As `StreamReader.stream_rows`."""
-        for _, _, _, rows in self._parts(stream, size, with_rows=True):
+        for rows, _ in self.stream_rows_with_evidence(stream, size):
             yield rows
+
+    def stream_rows_with_evidence(
+        self, stream: Int32[ndarray, " T"], size: int
+    ) -> Iterator[tuple[Float32[ndarray, "part V"], Float32[ndarray, "part 3"]]]:
+        """What `stream_rows` and `stream_evidence` give, in one reading."""
+        for _, _, evidence, rows in self._parts(stream, size, with_rows=True):
+            yield rows, evidence
 
     def _score(
         self, stream: Int32[ndarray, " T"]

@@ -27,8 +27,10 @@ _SHIFT = np.uint64(29)
 _FEWEST = 1 << 10  # slots, and contexts
 _ABSENT = -1
 # Of a context: how often it was seen, before how many different tokens; its first successor, and how often that
-# followed; the first token before it, and the context with that; whether others are in the table.
-_SEEN, _TYPES, _TOKEN, _COUNT, _CHILD_TOKEN, _CHILD, _MANY = 0, 1, 2, 3, 4, 5, 6
+# followed; the first token before it, and the context with that; whether others are in the table; and the slot of its
+# latest successor there, and 1.
+_SEEN, _TYPES, _TOKEN, _COUNT, _CHILD_TOKEN, _CHILD, _MANY, _LATEST = 0, 1, 2, 3, 4, 5, 6, 7
+_COLUMNS = 3  # of the table
 _FIELDS = 8  # so that a tally does not lie on two cache lines
 _SUCCESSORS, _CHILDREN = 1, 2  # which others
 
@@ -40,8 +42,23 @@ def _key(node: int, kind: int, token: int) -> Any:
 
 
 @kernel
+def _node_of(key: int) -> Any:
+    return key >> 33
+
+
+@kernel
+def _kind_of(key: int) -> Any:
+    return (key >> 32) & 1
+
+
+@kernel
+def _token_of(key: int) -> Any:
+    return key & 0xFFFFFFFF
+
+
+@kernel
 def _slot(entries: Array, key: int) -> int:
-    """The slot of a key, or the empty one where it belongs. entries: keys and values, (slots, 2)."""
+    """The slot of a key, or the empty one where it belongs. entries: as `empty_tables` has them."""
     mask = entries.shape[0] - 1
     hashed = np.uint64(key) * _PRIME
     hashed ^= hashed >> _SHIFT
@@ -78,11 +95,12 @@ def _count_after(tallies: Array, entries: Array, node: int, token: int) -> Any:
 def empty_tables(vocabulary_size: int, order: int, words: int, tokens: int) -> Any:
     """What `score_by_cache` begins with, for a stream of so many tokens: an empty cache.
 
-    The tallies of contexts, (contexts, 8), and the table, (slots, 2); and what has one size throughout: the contexts
-    of the last positions, the counts of tokens, and four numbers: how many contexts and slots are in use, since which
-    position they have been filled, and where the window begins.
+    The tallies of contexts, (contexts, 8), and the table, (slots, 3): keys, values, and of a successor the slot, and 1,
+    of the one before it in the chain of its context; and what has one size throughout: the contexts of the last
+    positions, the counts of tokens, and four numbers: how many contexts and slots are in use, since which position they
+    have been filled, and where the window begins.
     """
-    tallies, entries = np.zeros((_FEWEST, _FIELDS), np.int32), np.full((_FEWEST, 2), _ABSENT, np.int64)
+    tallies, entries = np.zeros((_FEWEST, _FIELDS), np.int32), np.full((_FEWEST, _COLUMNS), _ABSENT, np.int64)
     path = np.zeros((min(words, tokens) + 1, max(order, 1)), np.int32)
     tallies[0, _TOKEN] = tallies[0, _CHILD_TOKEN] = _ABSENT
     return (tallies, entries), (path, np.zeros(vocabulary_size, np.int64), np.array([1, 0, 0, 0]))
@@ -113,6 +131,7 @@ def score_by_cache(
     contexts, used, since, first = numbers[0], numbers[1], numbers[2], numbers[3]
     n, t, c = np.zeros(order + 1, np.int64), np.zeros(order + 1, np.int64), np.zeros(order + 1, np.int64)
     nodes, weights = np.zeros(order + 1, np.int64), np.zeros(order + 1)
+    probs = np.empty(counts.size if rows.size else 0)
     base = 1.0 / (counts.size - 1)
     for i in range(begin, begin + log_probs.size):
         if i - first > words:
@@ -143,13 +162,13 @@ def score_by_cache(
             evidence[place, 1] = n[depth] if depth else 0
             evidence[place, 2] = t[depth] if depth else 0
         if rows.size:
-            _fill_row(tallies, entries, counts, depth, nodes, n, t, weights, rows[place])
+            _fill_row(tallies, entries, counts, depth, nodes, n, t, weights, probs, rows[place])
         if stream[i] == END:
             for j in range(first, i):
                 counts[stream[j]] = 0
             counts[BEGIN] = 0
             if entries.shape[0] > _FEWEST and 16 * used < entries.shape[0]:
-                entries = np.full((_FEWEST, 2), _ABSENT, np.int64)
+                entries = np.full((_FEWEST, _COLUMNS), _ABSENT, np.int64)
             elif used:
                 entries[:] = _ABSENT
             contexts, used, first, since = _clear(tallies), 0, i + 1, i + 1
@@ -164,7 +183,7 @@ def score_by_cache(
             if contexts + order > tallies.shape[0]:
                 tallies = np.concatenate((tallies, np.zeros_like(tallies)))
             else:
-                entries = _with_more_slots(entries)
+                entries = _with_more_slots(entries, tallies)
         elif is_full:
             entries[:] = _ABSENT
             contexts, used, since, depth = _clear(tallies), 0, i, 0
@@ -184,12 +203,21 @@ def _clear(tallies: Array) -> int:
 
 
 @allocating_kernel
-def _with_more_slots(entries: Array) -> Array:
-    """The same table with twice as many slots."""
-    more = np.full((2 * entries.shape[0], 2), _ABSENT, np.int64)
+def _with_more_slots(entries: Array, tallies: Array) -> Array:
+    """The same table with twice as many slots; the successors of each context are chained anew."""
+    more = np.full((2 * entries.shape[0], _COLUMNS), _ABSENT, np.int64)
     for slot in range(entries.shape[0]):
-        if entries[slot, 0] != _ABSENT:
-            more[_slot(more, entries[slot, 0])] = entries[slot]
+        if entries[slot, 0] != _ABSENT and _kind_of(entries[slot, 0]):
+            tallies[_node_of(entries[slot, 0]), _LATEST] = 0
+    for slot in range(entries.shape[0]):
+        key = entries[slot, 0]
+        if key == _ABSENT:
+            continue
+        place = _slot(more, key)
+        more[place] = entries[slot]
+        if _kind_of(key):
+            more[place, 2] = tallies[_node_of(key), _LATEST]
+            tallies[_node_of(key), _LATEST] = place + 1
     return more
 
 
@@ -203,12 +231,10 @@ def _fill_row(
     n: Array,
     t: Array,
     weights: Array,
+    probs: Array,
     row: Array,
 ) -> None:
-    """The log-probabilities of all tokens after the contexts of 1 to `depth` tokens. weights: overwritten.
-
-    A token that has not followed a context has not followed a longer one.
-    """
+    """The log-probabilities of all tokens after the contexts of 1 to `depth` tokens. weights, probs: overwritten."""
     share = 1.0  # of the shorter contexts
     for k in range(depth, 0, -1):
         weights[k] = share / (n[k] + ESCAPE * t[k])
@@ -216,14 +242,16 @@ def _fill_row(
     share /= counts[BEGIN] + 1
     base = 1.0 / (row.size - 1)
     for token in range(row.size):
-        count = _count_of(counts, token)
-        p = share * (count + base)
-        for k in range(1, depth + 1 if count else 1):
-            followed = _count_after(tallies, entries, nodes[k], token)
-            if followed == 0:
-                break
-            p += weights[k] * followed
-        row[token] = math.log(p)
+        probs[token] = share * (_count_of(counts, token) + base)
+    for k in range(1, depth + 1):
+        node = nodes[k]
+        probs[tallies[node, _TOKEN]] += weights[k] * tallies[node, _COUNT]
+        slot = tallies[node, _LATEST] - 1
+        while slot >= 0:
+            probs[_token_of(entries[slot, 0])] += weights[k] * entries[slot, 1]
+            slot = entries[slot, 2] - 1
+    for token in range(row.size):
+        row[token] = math.log(probs[token])
     row[BEGIN] = -math.inf
 
 
@@ -276,7 +304,8 @@ def _add(
         key = _key(node, 1, stream[i])
         slot = _slot(entries, key)
         if entries[slot, 0] == _ABSENT:
-            entries[slot, 0], entries[slot, 1] = key, 0
+            entries[slot, 0], entries[slot, 1], entries[slot, 2] = key, 0, tallies[node, _LATEST]
+            tallies[node, _LATEST] = slot + 1
             tallies[node, _MANY] |= _SUCCESSORS
             used += 1
         tallies[node, _TYPES] += entries[slot, 1] == 0

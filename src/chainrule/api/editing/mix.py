@@ -14,6 +14,7 @@ from chainrule import __version__
 from chainrule.api.models.language_models import CausalModel
 from chainrule.api.models.model import Model, check_kind, check_model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.api.run import digests_read
 from chainrule.api.tokenizers import difference_of
 from chainrule.base.arguments import as_list
 from chainrule.errors import EstimationError, SettingError, prefix_errors
@@ -102,6 +103,7 @@ def mix(
         "mixed": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "chainrule": __version__,
         "models": [{"name": name, "family": family} for name, family in zip(names, components.families, strict=True)],
+        "data_of_models": digests_read(*(model.record for model in models)),
         **({} if document is None else {"reading": {"document": document}}),
     }
     if stream is not None and source is not None:
@@ -276,6 +278,7 @@ def merge(
         ],
         "weights": [weights],
         "ngrams": list(table.level_sizes),
+        "data_of_models": digests_read(*(model.record for model in models)),
         **({} if document is None else {"reading": {"document": document}}),
         **({} if source is None else {"tuned_on": source.record}),
     }
@@ -312,6 +315,7 @@ def exchange(model: Model, known: Model, *, names: Sequence[str] | None = None) 
         "exchanged": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "models": [model.record["models"][0], {"name": names[1], "family": known.family}],
         "residual_of": names[1],
+        "data_of_models": digests_read(model.record, known.record),
     }
     return CausalModel("mixture", LogLinearMixture(components, engine.weights), model.tokenizer, record, model.speller)
 

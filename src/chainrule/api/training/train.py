@@ -15,7 +15,7 @@ import numpy as np
 from chainrule.api.models.adapters import adapter_record, check_no_adapter
 from chainrule.api.models.load_model import build_model, load
 from chainrule.api.progress_line import showing
-from chainrule.api.run import check_ids_room, ids_file, may_exceed_memory, record_header, training_run
+from chainrule.api.run import check_ids_room, digests_read, ids_file, may_exceed_memory, record_header, training_run
 from chainrule.api.seq2seq.seq2seq_model import FAMILY
 from chainrule.api.tokenizers import tokenize_source
 from chainrule.api.training.config import (
@@ -345,6 +345,7 @@ def _learn_in_steps(request: _Request, text: _Text, run: TrainingRun, progress: 
         "weights": list(mixture.weights),
         "network": settings_of(chosen),
         "residual_of": request.known.name,
+        **({} if request.known.model is None else {"data_of_models": digests_read(request.known.model.record)}),
     }
 
 

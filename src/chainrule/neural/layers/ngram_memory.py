@@ -25,6 +25,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
+from chainrule.base.lanes import LANES
 from chainrule.neural.layers.basic import segment_starts
 
 if TYPE_CHECKING:
@@ -67,30 +68,13 @@ class NGramMemory(nn.Module):
 
         recent: the state before the first; None: nothing was read. starts: as for `Encoder`.
         """
-        is_step = tokens.shape[1] == 1 and not torch.is_grad_enabled()
-        if is_step and recent is not None and self.table.device.type == "cpu" and self.table.dtype == torch.float32:
-            rows, recent = self._step(tokens, recent, starts)
-            return self.project(rows), recent
+        if tokens.shape[1] == 1 and recent is not None and not torch.is_grad_enabled():
+            table, weight = self.table, self.projection.weight
+            is_plain = table.dtype == torch.float32 == weight.dtype and table.device.type == "cpu"
+            if is_plain and table.shape[1] % LANES == 0:
+                return _step(self, table, weight, tokens, recent, starts)
         slots, recent = self.slots(tokens, recent, starts)
         return self.project(self.look_up(slots)), recent
-
-    def _step(
-        self, tokens: Int64[Tensor, "B 1"], recent: Int64[Tensor, "B P"], starts: Bool[Tensor, "B 1"] | None
-    ) -> tuple[Float[Tensor, "B 1 W"], Int64[Tensor, "B P"]]:
-        """The sum of the rows after one token of each text, and the state after it, to the bits of `forward`.
-
-        By a kernel: torch takes longer to call its operations than to compute this.
-        """
-        from chainrule.neural.layers.product_kernels import sum_hashed_rows
-
-        before = recent.numpy()
-        if starts is not None and starts.any():
-            before = np.where(starts.numpy(), NOTHING, before)
-        before, read = np.ascontiguousarray(before), np.ascontiguousarray(tokens.numpy())
-        table, after = self.table.detach().numpy(), np.empty_like(before)
-        rows = np.empty((len(before), 1, table.shape[1]), np.float32)
-        sum_hashed_rows(before, read, self._multipliers, _LAST_MULTIPLIER, self.rows, table, after, rows)
-        return torch.from_numpy(rows), torch.from_numpy(after)
 
     def project(self, rows: Float[Tensor, "*shape W"]) -> Float[Tensor, "*shape D"]:
         """Rows, or their sum, as they are added to hidden states."""
@@ -130,6 +114,32 @@ class NGramMemory(nn.Module):
         if begins is not None:
             after = after.masked_fill(positions[length:] < begins[:, -1:], NOTHING)
         return torch.stack(slots, -1), after
+
+
+def _step(
+    memory: NGramMemory,
+    table: Tensor,
+    weight: Tensor,
+    tokens: Int64[Tensor, "B 1"],
+    recent: Int64[Tensor, "B P"],
+    starts: Bool[Tensor, "B 1"] | None,
+) -> tuple[Float[Tensor, "B 1 D"], Int64[Tensor, "B P"]]:
+    """`NGramMemory.forward` for one token of each text, with its table and its projection.
+
+    By one kernel: torch takes longer to call its operations than to compute this.
+    """
+    from chainrule.neural.layers.product_kernels import remember_tokens
+
+    before, read = recent.numpy(), tokens.numpy()
+    if starts is not None and starts.any():
+        before = np.where(starts.numpy(), NOTHING, before)
+    if not (before.flags.c_contiguous and read.flags.c_contiguous):
+        before, read = np.ascontiguousarray(before), np.ascontiguousarray(read)
+    after, summed = np.empty_like(before), np.empty((len(before), table.shape[1]), np.float32)
+    out = np.empty((len(before), 1, len(weight)), np.float32)
+    numbers = memory._multipliers, _LAST_MULTIPLIER, memory.rows
+    remember_tokens(before, read, *numbers, table.numpy(), weight.numpy(), after, summed, out[:, 0])
+    return torch.from_numpy(out), torch.from_numpy(after)
 
 
 def _scaled(mixed: Int64[Tensor, "*shape"], size: int) -> Int64[Tensor, "*shape"]:
