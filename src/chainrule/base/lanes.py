@@ -22,6 +22,7 @@ SCALED = 32  # int8 numbers of a row that share a scale
 _FLOAT = ir.FloatType()
 _VECTOR = ir.VectorType(_FLOAT, LANES)
 _INTEGERS = ir.VectorType(ir.IntType(32), LANES)
+_QUARTERS = 4
 
 
 class _Lanes(types.Type):
@@ -139,6 +140,22 @@ def _put_lanes(_: Any, array: Any, row: Any, column: Any, lanes: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(array, row, column, _lanes), generate
+
+
+def _put_quarters(_: Any, array: Any, row: Any, column: Any, lanes: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array, row, column, lanes = arguments
+        nothing = ir.Constant(_VECTOR, ir.Undefined)
+        for quarter in range(_QUARTERS):
+            width = LANES // _QUARTERS
+            index = ir.Constant(ir.VectorType(ir.IntType(32), width), [quarter * width + lane for lane in range(width)])
+            part = builder.shuffle_vector(lanes, nothing, index)
+            own = builder.add(row, ir.Constant(row.type, quarter))
+            address = _address(context, builder, signature, (array, own, column))
+            builder.store(part, builder.bitcast(address, part.type.as_pointer()), align=4)
+        return context.get_dummy_value()
+
+    return types.void(array, row, column, lanes), generate
 
 
 def _ask_for(_: Any, array: Any, row: Any, column: Any) -> Any:
@@ -456,6 +473,8 @@ lanes_at: Callable[..., Any] = intrinsic(_lanes_at)  # lanes_at(rows, row, colum
 # bits of bfloat16 (as uint16) or of finite float16 (as int16); of int8, each times scales[row, column // SCALED].
 weights_at: Callable[..., Any] = intrinsic(_weights_at)
 put_lanes: Callable[..., None] = intrinsic(_put_lanes)  # put_lanes(rows, row, column, lanes)
+# put_quarters(rows, row, column, lanes): four numbers in each of four rows
+put_quarters: Callable[..., None] = intrinsic(_put_quarters)
 ask_for: Callable[..., None] = intrinsic(_ask_for)  # ask_for(rows, row, column): as `prefetch` in jit.py
 spread: Callable[..., Any] = intrinsic(_spread)  # spread(number): the same number, a float32, in each
 times_plus: Callable[..., Any] = intrinsic(_times_plus)  # times_plus(a, b, c): a * b + c, rounded once

@@ -30,7 +30,7 @@ from chainrule.open_models.importing import import_checkpoint
 from chainrule.open_models.llama2c import describe_wrong_size, is_llama2c, open_llama2c
 from chainrule.open_models.vocabulary import id_of_name
 from chainrule.storage.config_json import read_config
-from chainrule.storage.gguf import is_gguf
+from chainrule.storage.gguf import describe_wrong_magic, is_gguf
 from chainrule.storage.hugging_face import is_hugging_face, open_folder
 from chainrule.storage.model_folder import SPELLER_ARRAYS, TOKENIZER, VOCABULARY_ARRAYS, base_of, open_model
 from chainrule.storage.safetensors import open_tensors
@@ -349,8 +349,8 @@ def _load_file(path: Path, config: TokenizerConfig | None, progress: Progress) -
         table, vocabulary = read_arpa(path, progress, warnings.append, warnings.append)
         language_model, level_sizes = NGramModel(table), table.level_sizes
     else:
-        if wrong_size := describe_wrong_size(path):
-            raise ModelFormatError(f"{path}: {wrong_size}")
+        if wrong := describe_wrong_magic(path) or describe_wrong_size(path):
+            raise ModelFormatError(f"{path}: {wrong}")
         raise ModelFormatError(
             f"{path}: a model is a folder, a file whose name ends in {', '.join(ARPA_SUFFIXES)}, a binary of KenLM's, "
             "a GGUF file, one of llama2.c, or a .safetensors file of a ResNet"

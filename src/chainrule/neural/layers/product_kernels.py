@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.base.jit import kernel, parallel_kernel, prange, tiny_kernel
-from chainrule.base.lanes import LANES, ask_for, lanes_at, spread, times_plus, total, weights_at
+from chainrule.base.lanes import (
+    LANES,
+    ask_for,
+    lanes_at,
+    put_quarters,
+    spread,
+    times_plus,
+    total,
+    totals,
+    weights_at,
+)
 
 if TYPE_CHECKING:
     from jaxtyping import Float32, Int8, Int16, Int64, UInt16
@@ -24,6 +34,7 @@ if TYPE_CHECKING:
 
 GROUP = 16  # rows
 FOUR = 4  # rows by as many vectors, whose products are summed up side by side, in registers
+_ASKING = 16 * FOUR  # vectors that rows are multiplied by while the next rows are asked for; they are there by then
 
 
 @parallel_kernel
@@ -61,7 +72,7 @@ def _multiply_group(
     in_fours = last - (last - first) % FOUR
     for vector in range(0, whole, FOUR):
         for row in range(first, in_fours, FOUR):
-            ahead = min(row + GROUP + (vector // FOUR) % FOUR, rows - 1)
+            ahead = min(row + GROUP + (vector // FOUR) % FOUR, rows - 1) if vector < _ASKING else -1
             _four_by_four(weight, scales, vectors, row, vector, ahead, out)
     for vector in range(whole, count):
         for row in range(first, in_fours, FOUR):
@@ -115,11 +126,12 @@ def _four_by_four(
     ahead: int,
     out: Float32[ndarray, "B N"],
 ) -> None:
-    """ahead: a row that will be multiplied soon."""
+    """ahead: a row that will be multiplied soon, or -1."""
     a0 = a1 = a2 = a3 = b0 = b1 = b2 = b3 = spread(np.float32(0))
     c0 = c1 = c2 = c3 = d0 = d1 = d2 = d3 = spread(np.float32(0))
     for k in range(0, vectors.shape[1], LANES):
-        ask_for(weight, ahead, k)
+        if ahead >= 0:
+            ask_for(weight, ahead, k)
         a, b = lanes_at(vectors, j, k), lanes_at(vectors, j + 1, k)
         c, d = lanes_at(vectors, j + 2, k), lanes_at(vectors, j + 3, k)
         w = weights_at(weight, scales, i, k)
@@ -130,10 +142,7 @@ def _four_by_four(
         a2, b2, c2, d2 = times_plus(w, a, a2), times_plus(w, b, b2), times_plus(w, c, c2), times_plus(w, d, d2)
         w = weights_at(weight, scales, i + 3, k)
         a3, b3, c3, d3 = times_plus(w, a, a3), times_plus(w, b, b3), times_plus(w, c, c3), times_plus(w, d, d3)
-    out[j, i], out[j, i + 1], out[j, i + 2], out[j, i + 3] = total(a0), total(a1), total(a2), total(a3)
-    out[j + 1, i], out[j + 1, i + 1], out[j + 1, i + 2], out[j + 1, i + 3] = total(b0), total(b1), total(b2), total(b3)
-    out[j + 2, i], out[j + 2, i + 1], out[j + 2, i + 2], out[j + 2, i + 3] = total(c0), total(c1), total(c2), total(c3)
-    out[j + 3, i], out[j + 3, i + 1], out[j + 3, i + 2], out[j + 3, i + 3] = total(d0), total(d1), total(d2), total(d3)
+    put_quarters(out, j, i, totals(a0, a1, a2, a3, b0, b1, b2, b3, c0, c1, c2, c3, d0, d1, d2, d3))
 
 
 @tiny_kernel
