@@ -280,7 +280,7 @@ def test_a_text_that_is_named_as_a_gguf_file_is_told(tmp_path: Path) -> None:
     path.write_text("this is a text\n")
     for read in (
         lambda: chainrule.load(path),
-        lambda: chainrule.train("ngram", chainrule.Lines(["a text"]), tokenizer=str(path)),
+        lambda: chainrule.train(chainrule.Lines(["a text"]), tokenizer=str(path)),
     ):
         with pytest.raises(
             ModelFormatError, match=r"fake.gguf: is named .gguf, and begins with b'this', not with GGUF's"
