@@ -94,7 +94,7 @@ def test_a_text_has_the_same_bits_alone_and_beside_others(config: TransformerCon
 def test_a_model_is_opened_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = TransformerConfig(width=32, layers=2, heads=2, context=16)
     training = chainrule.TrainingConfig(steps=1, compile="no", valid_share=0)
-    chainrule.train(chainrule.Lines(["ab ba", "a b"] * 10), config, training=training).save(tmp_path / "lm")
+    chainrule.train(chainrule.Lines(["ab ba", "a b"] * 100), config, training=training).save(tmp_path / "lm")
     assert (
         "|float64-layers:1"
         in chainrule.load(tmp_path / "lm", float64_layers=1).evaluate(chainrule.Lines(["ab a"])).signature
@@ -108,7 +108,7 @@ def test_a_model_is_opened_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         chainrule.load(tmp_path / "lm", float64_layers=3)
     with pytest.raises(SettingError, match="lm: float64_layers is 0; expected a whole number of 1 or more"):
         chainrule.load(tmp_path / "lm", float64_layers=0)
-    chainrule.train(chainrule.Lines(["ab ba", "a b"] * 10), RecurrentConfig(width=32), training=training).save(
+    chainrule.train(chainrule.Lines(["ab ba", "a b"] * 100), RecurrentConfig(width=32), training=training).save(
         tmp_path / "lstm"
     )
     with pytest.raises(SettingError, match="lstm: this model is no Transformer, so there are no float64_layers"):
