@@ -160,8 +160,8 @@ class NeuralModel(NetworkVectors):
             parts.append("activations:int8")
         if getattr(encoder, "cache_bits", None) is not None:
             parts.append("cache:int8")
-        if getattr(encoder, "float64_layers", 0):
-            parts.append(f"float64-layers:{encoder.float64_layers}")
+        if wide := getattr(encoder, "float64_layers", 0):
+            parts.append(f"float64-layers:{wide}")
         if self.network.alone:
             parts.append("alone")
         if self.network.begin is not None:

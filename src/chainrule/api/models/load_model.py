@@ -203,8 +203,9 @@ def _set_float64_layers(engine: Any, count: int | None) -> None:
     for part in getattr(engine, "models", ()):
         _set_float64_layers(part, count)
     encoder = getattr(getattr(engine, "network", None), "encoder", None)
-    if count is not None and hasattr(encoder, "set_float64_layers"):
-        encoder.set_float64_layers(count)
+    set_layers = getattr(encoder, "set_float64_layers", None)
+    if count is not None and set_layers is not None:
+        set_layers(count)
 
 
 def _is_alone(alone: bool | None) -> bool | None:
