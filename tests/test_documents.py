@@ -237,13 +237,14 @@ def fish_completion() -> str:
 def test_every_option_that_is_mentioned_exists(page: str) -> None:
     ours = re.sub(r"```dockerfile\n.*?```", "", GUIDE[page], flags=re.DOTALL)
     ours = re.sub(r"`(lmplz|build_binary|query)[^`]*`", "", ours)  # KenLM's own options
-    mentioned = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", ours))
-    known = set(re.findall(r"-l '?([a-z-]+)", fish_completion())) | {
+    mentioned = set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", ours))
+    known = set(re.findall(r"-l '?([a-z0-9-]+)", fish_completion())) | {
         "alone",
         "bos",
         "cache-bits",
         "debug",
         "exact",
+        "float64-layers",
         "threads",
         "window-stride",
     }
