@@ -1,6 +1,6 @@
 """Surprisals of words beside minicons, with its conventions: differences, time, and whose rounding they are.
 
-    python bench/surprisal.py MODEL HUGGING_FACE_FOLDER TEXT [--batch N] [--threads N] [--wide N]
+    python bench/surprisal.py MODEL HUGGING_FACE_FOLDER TEXT [--batch N] [--threads N] [--wide N] [--float64-layers N]
 
 MODEL is what chainrule opens, HUGGING_FACE_FOLDER the same network for transformers (`chainrule convert MODEL FOLDER
 --to hugging-face`), TEXT has a sentence a line. minicons is not needed by chainrule: pip install minicons. It reads
@@ -36,11 +36,12 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=10)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--wide", type=int, default=0)
+    parser.add_argument("--float64-layers", type=int, help="of chainrule, as the option of every command")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     print(circumstances(), flush=True)
     sentences = [line.strip() for line in options.text.read_text(encoding="utf-8").splitlines() if line.strip()]
-    model = chainrule.load(options.model, exact=True)
+    model = chainrule.load(options.model, exact=True, float64_layers=options.float64_layers)
     theirs = minicons(options.folder, options.batch)
 
     def ours(texts: Sequence[str]) -> Words:

@@ -17,7 +17,12 @@ PACKAGE = Path(chainrule.__file__).parent
 # What each room may import besides itself, from the ground up. The floors of the house:
 GROUND = {"errors", "protocol", "base"}
 ENGINES = {"uniform", "ngram", "neural", "mixture"}
-COMPILED_BY = {"chainrule.base.jit", "chainrule.base.intrinsics", "chainrule.base.lanes"}  # what alone knows Numba
+COMPILED_BY = {  # what alone knows Numba
+    "chainrule.base.jit",
+    "chainrule.base.intrinsics",
+    "chainrule.base.lanes",
+    "chainrule.neural.packed.integer_lanes",
+}
 AGAINST_THE_WAIST = {"decoding", "evaluation"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),

@@ -153,6 +153,7 @@ def test_surprisals_of_others_stand_beside_models(chainrule, study: Path, tmp_pa
     ("rows", "message"),
     [
         ([("ka", 999, 1, 300)], "times.tsv, line 2: the text has no word with the key zone 999, item 1"),
+        ([("ka", "", 1, 300)], "times.tsv, line 2: the text has no word with the key zone (empty), item 1"),
         ([("word", 1, 1, 300)], "times.tsv, line 2: the word with the key zone 1, item 1 is 'word', and in"),
         ([(None, 1, 1, 300), (None, 1, 1, 300)], "times.tsv, line 3: the key zone 1, item 1 is there twice"),
         ([(None, 1, 1, "slow")], "times.tsv, line 2: RT is 'slow'; expected a number"),
@@ -205,6 +206,8 @@ def test_options_that_do_not_fit_are_refused(refused, study: Path, tmp_path: Pat
     assert "has no column 'sentence'; it has word, zone, item" in refused(
         1, say(study, "times.tsv", "--by", "sentence")
     )
+    told = refused(1, say(study, "times.tsv", "--key", "item", "zone", "item"))
+    assert "key: names the column 'item' twice; name each column of the key once" in told
     (tmp_path / "d.csv").write_text("mine")
     assert "--overwrite" in refused(1, say(study, "times.tsv", "-o", tmp_path / "d.csv"))
 

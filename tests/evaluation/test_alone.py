@@ -194,6 +194,27 @@ def test_the_convention_of_minicons_by_hand(letters: chainrule.CausalModel) -> N
     assert corrections == pytest.approx(expected, abs=1e-5)
 
 
+@pytest.mark.parametrize("convention", ["chainrule", "minicons"])
+def test_the_convention_of_minicons_has_the_whole_softmax_of_a_file(convention: str) -> None:
+    """Here <s> never comes; minicons gives it what its logit says, and all others so much less."""
+    config = TransformerConfig(width=32, layers=1, heads=2, context=64)
+    model = chainrule.train(chainrule.Lines(LINES * 40), config, tokenizer="character", training=TRAINING)
+    network, ids = model.engine.network, model.tokenizer.encode_texts(["ab a"]).ids.tolist()
+    with torch.inference_mode():
+        network.output.weight[1] = 2 * network.output.weight[3]
+        hidden, _ = network.read(torch.tensor([[2, *ids[:-1]]]))
+        logits = (hidden[0] @ network.output.weight.T).double()
+    logits = logits.clone()
+    if network.output.bias is not None:
+        logits += network.output.bias.detach()
+    if convention == "chainrule":
+        logits[:, 1] = -math.inf
+    tokens = -logits.log_softmax(1)[range(len(ids)), ids]
+    rows = chainrule.surprisal(chainrule.Lines(["ab a"]), model, nats=True, convention=convention)
+    expected = [float(tokens[:2].sum()), float(tokens[2:4].sum())]
+    assert [row["uncorrected_nats"] for row in rows] == pytest.approx(expected, abs=1e-5)
+
+
 def test_the_entropy_of_the_next_word_against_linear_equations(letters: chainrule.CausalModel) -> None:
     """A trigram model sees two letters: H(two) = h(it ends, or which letter comes) + the mean of H(next two)."""
 

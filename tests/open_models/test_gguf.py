@@ -275,6 +275,19 @@ def test_other_architectures_and_cutters_are_refused_by_name(tmp_path: Path) -> 
         chainrule.load(write_gguf(tmp_path / "b.gguf", model, byte_level(), pre="odd"))
 
 
+def test_a_text_that_is_named_as_a_gguf_file_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "fake.gguf"
+    path.write_text("this is a text\n")
+    for read in (
+        lambda: chainrule.load(path),
+        lambda: chainrule.train(chainrule.Lines(["a text"]), tokenizer=str(path)),
+    ):
+        with pytest.raises(
+            ModelFormatError, match=r"fake.gguf: is named .gguf, and begins with b'this', not with GGUF's"
+        ):
+            read()
+
+
 def test_a_header_that_claims_a_petabyte_is_refused_at_once(tmp_path: Path) -> None:
     path = tmp_path / "huge.gguf"
     claims = {

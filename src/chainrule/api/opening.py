@@ -108,6 +108,7 @@ def load(
     window_stride: int | None = None,
     cache_bits: int | None = None,
     bos: str | None = None,
+    float64_layers: int | None = None,
     progress: ProgressOption = None,
 ) -> Kind: ...
 
@@ -126,6 +127,7 @@ def load(
     window_stride: int | None = None,
     cache_bits: int | None = None,
     bos: str | None = None,
+    float64_layers: int | None = None,
     progress: ProgressOption = None,
 ) -> AnyModel: ...
 
@@ -144,6 +146,7 @@ def load(
     window_stride: int | None = None,
     cache_bits: int | None = None,
     bos: str | None = None,
+    float64_layers: int | None = None,
     progress: ProgressOption = None,
 ) -> Model | Seq2SeqModel | CaptionModel | SpeechModel:
     """Opens any model: a folder, with what it holds; an ARPA file; or a binary of KenLM's.
@@ -170,9 +173,11 @@ def load(
     token that a network reads before each text, by its name, such as <|endoftext|>; by default the one that the model's
     own files name (bos_token). cache_bits: 8 to keep the keys and values of a Transformer, of the tokens that it has
     read, in eight bits: little more than a quarter of the memory; they are rounded where texts are scored, too. By
-    default they have 32. Without alone, window_stride, bos and cache_bits, the environment variables CHAINRULE_ALONE,
-    CHAINRULE_WINDOW_STRIDE, CHAINRULE_BOS and CHAINRULE_CACHE_BITS count, which --alone, --window-stride, --bos and
-    --cache-bits set.
+    default they have 32. float64_layers: how many of the first layers of a Transformer compute in float64 where whole
+    texts are scored: what float32 rounds off there, later layers amplify. By default none. Without alone,
+    window_stride, bos, cache_bits and float64_layers, the environment variables CHAINRULE_ALONE,
+    CHAINRULE_WINDOW_STRIDE, CHAINRULE_BOS, CHAINRULE_CACHE_BITS and CHAINRULE_FLOAT64_LAYERS count, which --alone,
+    --window-stride, --bos, --cache-bits and --float64-layers set.
     Raises ModelFormatError, SettingError.
 
     good:  chainrule.load("lm/").perplexity("heldout.txt")
@@ -186,7 +191,13 @@ def load(
     folder = as_path(path)
     if is_vectors_folder(folder):
         raise ModelFormatError(f"{path}: holds word vectors, not a model of texts; open it with load_vectors")
-    of_one_text = {"tokenizer": tokenizer, "markers": markers, "bos": bos, "cache_bits": cache_bits}
+    of_one_text = {
+        "tokenizer": tokenizer,
+        "markers": markers,
+        "bos": bos,
+        "cache_bits": cache_bits,
+        "float64_layers": float64_layers,
+    }
 
     def refuse_given(reader: str) -> None:
         given = [name for name, value in of_one_text.items() if value is not None] + ["copy"] * copy
@@ -221,6 +232,7 @@ def load(
         window_stride=window_stride,
         cache_bits=cache_bits,
         bos=bos,
+        float64_layers=float64_layers,
         progress=callback(progress),
     )
     with prefix_errors(os.fspath(path)):

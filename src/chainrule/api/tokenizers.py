@@ -15,7 +15,7 @@ from chainrule.open_models.importing import import_tokenizer
 from chainrule.open_models.llama2c import is_llama2c, open_llama2c
 from chainrule.protocol import END
 from chainrule.storage.config_json import TokenizerEntry
-from chainrule.storage.gguf import is_gguf
+from chainrule.storage.gguf import describe_wrong_magic, is_gguf
 from chainrule.storage.hugging_face import is_hugging_face, open_folder
 from chainrule.storage.model_folder import TOKENIZER, VOCABULARY_ARRAYS, base_of, open_model
 from chainrule.text.tokenization.build import Tokenized, keep_tokens, limit_vocabulary, prepare_tokenizer
@@ -74,6 +74,8 @@ def saved_tokenizer(config: TokenizerConfig) -> Tokenizer | None:
     Raises ModelFormatError, SettingError.
     """
     folder = Path(config.kind)
+    if wrong := describe_wrong_magic(folder):
+        raise ModelFormatError(f"{folder}: {wrong}")
     is_file = folder.is_file() and (is_gguf(folder) or is_llama2c(folder))
     if config.kind in (*BUILT_IN, *LEARNED) or not (is_file or folder.is_dir()):
         return None

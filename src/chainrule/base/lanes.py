@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
 LANES = 16
 SCALED = 32  # int8 numbers of a row that share a scale
-_FLOAT = ir.FloatType()
-_VECTOR = ir.VectorType(_FLOAT, LANES)
-_INTEGERS = ir.VectorType(ir.IntType(32), LANES)
+FLOAT = ir.FloatType()
+VECTOR = ir.VectorType(FLOAT, LANES)
+INTEGERS = ir.VectorType(ir.IntType(32), LANES)
+_WIDE_VECTOR = ir.VectorType(ir.DoubleType(), LANES // 2)
 
 
 class _Lanes(types.Type):
@@ -31,29 +32,34 @@ class _Lanes(types.Type):
         super().__init__(name="Lanes")
 
 
-_lanes = _Lanes()
+FLOAT_LANES = _Lanes()
 
 
 @register_model(_Lanes)
 class _LanesModel(models.PrimitiveModel):
     def __init__(self, dmm: Any, fe_type: Any) -> None:
-        super().__init__(dmm, fe_type, _VECTOR)  # type: ignore[no-untyped-call]
+        super().__init__(dmm, fe_type, VECTOR)  # type: ignore[no-untyped-call]
 
 
-class _IntegerLanes(types.Type):
-    """Sixteen int32 in a register, or four bytes in each of them, as `_Lanes`."""
+class _WideLanes(types.Type):
+    """Eight float64 in a register, as `_Lanes`."""
 
     def __init__(self) -> None:
-        super().__init__(name="IntegerLanes")
+        super().__init__(name="WideLanes")
 
 
-_integer_lanes = _IntegerLanes()
+_wide_lanes = _WideLanes()
 
 
-@register_model(_IntegerLanes)
-class _IntegerLanesModel(models.PrimitiveModel):
+@register_model(_WideLanes)
+class _WideLanesModel(models.PrimitiveModel):
     def __init__(self, dmm: Any, fe_type: Any) -> None:
-        super().__init__(dmm, fe_type, _INTEGERS)  # type: ignore[no-untyped-call]
+        super().__init__(dmm, fe_type, _WIDE_VECTOR)  # type: ignore[no-untyped-call]
+
+
+def _lanes_of(rows: Any) -> tuple[Any, Any]:
+    """The lanes that numbers of an array are read as, and their LLVM type."""
+    return (_wide_lanes, _WIDE_VECTOR) if rows.dtype == types.float64 else (FLOAT_LANES, VECTOR)
 
 
 def pad_to_lanes(width: int) -> int:
@@ -61,7 +67,7 @@ def pad_to_lanes(width: int) -> int:
     return -(-width // LANES) * LANES
 
 
-def _address(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+def address_of(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     """The address of sixteen numbers in a two-dimensional array, from [row, column] on."""
     array_type = signature.args[0]
     view = context.make_array(array_type)(context, builder, arguments[0])
@@ -78,67 +84,118 @@ def _address(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array_type.layout,
         indices,
     )
-    return builder.bitcast(element, _VECTOR.as_pointer())
+    return builder.bitcast(element, VECTOR.as_pointer())
 
 
 def _weights_at(_: Any, weights: Any, scales: Any, row: Any, column: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         matrix, scaling, *indices = signature.args
-        address = _address(context, builder, types.void(matrix, *indices), (arguments[0], *arguments[2:]))
+        address = address_of(context, builder, types.void(matrix, *indices), (arguments[0], *arguments[2:]))
         if matrix.dtype == types.float32:
             return builder.load(address, align=4)
         bits = matrix.dtype.bitwidth
         stored = builder.bitcast(address, ir.VectorType(ir.IntType(bits), LANES).as_pointer())
         numbers = builder.load(stored, align=bits // 8)
         if matrix.dtype == types.uint16:
-            upper = builder.zext(numbers, _INTEGERS)
-            return builder.bitcast(builder.shl(upper, _integers(16)), _VECTOR)
+            upper = builder.zext(numbers, INTEGERS)
+            return builder.bitcast(builder.shl(upper, integers(16)), VECTOR)
         if matrix.dtype == types.int16:
-            return _halves(builder, builder.zext(numbers, _INTEGERS))
+            return halves(builder, builder.zext(numbers, INTEGERS))
         block = builder.udiv(arguments[3], context.get_constant(indices[1], SCALED))
-        address = _address(context, builder, types.void(scaling, *indices), (arguments[1], arguments[2], block))
-        scale = builder.load(builder.bitcast(address, _FLOAT.as_pointer()), align=4)
-        return builder.fmul(builder.sitofp(builder.sext(numbers, _INTEGERS), _VECTOR), _in_each(builder, scale))
+        address = address_of(context, builder, types.void(scaling, *indices), (arguments[1], arguments[2], block))
+        scale = builder.load(builder.bitcast(address, FLOAT.as_pointer()), align=4)
+        return builder.fmul(builder.sitofp(builder.sext(numbers, INTEGERS), VECTOR), in_each(builder, scale))
 
     known = (types.float32, types.uint16, types.int16, types.int8)
-    return (_lanes(weights, scales, row, column), generate) if weights.dtype in known else None
+    return (FLOAT_LANES(weights, scales, row, column), generate) if weights.dtype in known else None
 
 
-def _integers(number: int) -> Any:
-    return ir.Constant(_INTEGERS, [number] * LANES)
+def integers(number: int) -> Any:
+    return ir.Constant(INTEGERS, [number] * LANES)
 
 
-def _halves(builder: Any, bits: Any) -> Any:
+def halves(builder: Any, bits: Any) -> Any:
     """The numbers of IEEE's halves: their exponent counts from 15, a float's from 127."""
-    magnitude = builder.bitcast(builder.shl(builder.and_(bits, _integers(0x7FFF)), _integers(13)), _VECTOR)
-    scaled = builder.bitcast(builder.fmul(magnitude, ir.Constant(_VECTOR, [2.0**112] * LANES)), _INTEGERS)
-    sign = builder.shl(builder.and_(bits, _integers(0x8000)), _integers(16))
-    return builder.bitcast(builder.or_(scaled, sign), _VECTOR)
+    magnitude = builder.bitcast(builder.shl(builder.and_(bits, integers(0x7FFF)), integers(13)), VECTOR)
+    scaled = builder.bitcast(builder.fmul(magnitude, ir.Constant(VECTOR, [2.0**112] * LANES)), INTEGERS)
+    sign = builder.shl(builder.and_(bits, integers(0x8000)), integers(16))
+    return builder.bitcast(builder.or_(scaled, sign), VECTOR)
 
 
-def _in_each(builder: Any, number: Any) -> Any:
-    one = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), number, ir.IntType(32)(0))
-    return builder.shuffle_vector(one, ir.Constant(_VECTOR, ir.Undefined), _integers(0))
+def in_each(builder: Any, number: Any) -> Any:
+    one = builder.insert_element(ir.Constant(VECTOR, ir.Undefined), number, ir.IntType(32)(0))
+    return builder.shuffle_vector(one, ir.Constant(VECTOR, ir.Undefined), integers(0))
 
 
-def _of_llvm(builder: Any, name: str, arguments: int) -> Any:
+def of_llvm(builder: Any, name: str, arguments: int) -> Any:
     """One of LLVM's own functions on lanes."""
-    return cgutils.get_or_insert_function(builder.module, ir.FunctionType(_VECTOR, [_VECTOR] * arguments), name)  # type: ignore[no-untyped-call]
+    return cgutils.get_or_insert_function(builder.module, ir.FunctionType(VECTOR, [VECTOR] * arguments), name)  # type: ignore[no-untyped-call]
+
+
+def called(builder: Any, name: str, result: Any, arguments: Any) -> Any:
+    """One of a processor's own instructions."""
+    kind = ir.FunctionType(result, [argument.type for argument in arguments])
+    return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), arguments)  # type: ignore[no-untyped-call]
 
 
 def _lanes_at(_: Any, array: Any, row: Any, column: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.load(_address(context, builder, signature, arguments), align=4)
+    lanes, vector = _lanes_of(array)
 
-    return _lanes(array, row, column), generate
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        address = builder.bitcast(address_of(context, builder, signature, arguments), vector.as_pointer())
+        return builder.load(address, align=4)
+
+    return lanes(array, row, column), generate
+
+
+def _lanes_in(_: Any, array: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return context.get_constant(types.intp, _lanes_of(signature.args[0])[1].count)
+
+    return types.intp(array), generate
+
+
+def _zeros_like(_: Any, array: Any) -> Any:
+    lanes, vector = _lanes_of(array)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return ir.Constant(vector, [0.0] * vector.count)
+
+    return lanes(array), generate
+
+
+def _weights_like(_: Any, array: Any, weights: Any, scales: Any, row: Any, column: Any) -> Any:
+    if array.dtype == types.float32:
+        signature, of_float32 = _weights_at(_, weights, scales, row, column)
+        both = signature.return_type(array, *signature.args)
+
+        def narrow(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return of_float32(context, builder, signature.return_type(*signature.args[1:]), arguments[1:])
+
+        return both, narrow
+    count = _WIDE_VECTOR.count
+    floats, integers = ir.VectorType(FLOAT, count), ir.VectorType(ir.IntType(32), count)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        _, matrix, _, *indices = signature.args
+        address = address_of(context, builder, types.void(matrix, *indices), (arguments[1], *arguments[3:]))
+        if matrix.dtype == types.float32:
+            numbers = builder.load(builder.bitcast(address, floats.as_pointer()), align=4)
+            return builder.fpext(numbers, _WIDE_VECTOR)
+        stored = builder.bitcast(address, ir.VectorType(ir.IntType(16), count).as_pointer())
+        upper = builder.shl(builder.zext(builder.load(stored, align=2), integers), ir.Constant(integers, [16] * count))
+        return builder.fpext(builder.bitcast(upper, floats), _WIDE_VECTOR)
+
+    known = (types.float32, types.uint16)
+    return (_wide_lanes(array, weights, scales, row, column), generate) if weights.dtype in known else None
 
 
 def _put_lanes(_: Any, array: Any, row: Any, column: Any, lanes: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        builder.store(arguments[3], _address(context, builder, signature, arguments), align=4)
+        builder.store(arguments[3], address_of(context, builder, signature, arguments), align=4)
         return context.get_dummy_value()
 
-    return types.void(array, row, column, _lanes), generate
+    return types.void(array, row, column, FLOAT_LANES), generate
 
 
 def _ask_for(_: Any, array: Any, row: Any, column: Any) -> Any:
@@ -146,7 +203,7 @@ def _ask_for(_: Any, array: Any, row: Any, column: Any) -> Any:
         pointer, number = ir.IntType(8).as_pointer(), ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
         function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")  # type: ignore[no-untyped-call]
-        address = builder.bitcast(_address(context, builder, signature, arguments), pointer)
+        address = builder.bitcast(address_of(context, builder, signature, arguments), pointer)
         builder.call(function, [address, number(0), number(3), number(1)])  # to read, to be kept, data
         return context.get_dummy_value()
 
@@ -155,30 +212,33 @@ def _ask_for(_: Any, array: Any, row: Any, column: Any) -> Any:
 
 def _spread(_: Any, number: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _in_each(builder, arguments[0])
+        return in_each(builder, arguments[0])
 
-    return _lanes(types.float32), generate
+    return FLOAT_LANES(types.float32), generate
 
 
 def _times_plus(_: Any, first: Any, second: Any, added: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.call(_of_llvm(builder, "llvm.fma.v16f32", 3), arguments)
+        if first == _wide_lanes:
+            return called(builder, "llvm.fma.v8f64", _WIDE_VECTOR, arguments)
+        return builder.call(of_llvm(builder, "llvm.fma.v16f32", 3), arguments)
 
-    return _lanes(_lanes, _lanes, _lanes), generate
+    return first(first, first, first), generate
 
 
 def _bounded(_: Any, lanes: Any, bound: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        high = builder.call(_of_llvm(builder, "llvm.minnum.v16f32", 2), arguments)
-        low = builder.fsub(ir.Constant(_VECTOR, [0.0] * LANES), arguments[1])
-        return builder.call(_of_llvm(builder, "llvm.maxnum.v16f32", 2), [high, low])
+        high = builder.call(of_llvm(builder, "llvm.minnum.v16f32", 2), arguments)
+        low = builder.fsub(ir.Constant(VECTOR, [0.0] * LANES), arguments[1])
+        return builder.call(of_llvm(builder, "llvm.maxnum.v16f32", 2), [high, low])
 
-    return _lanes(_lanes, _lanes), generate
+    return FLOAT_LANES(FLOAT_LANES, FLOAT_LANES), generate
 
 
 def _total(_: Any, lanes: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        values, width = arguments[0], LANES
+        values = arguments[0]
+        width = values.type.count
         while width > 1:
             width //= 2
             index = ir.VectorType(ir.IntType(32), width)
@@ -188,7 +248,63 @@ def _total(_: Any, lanes: Any) -> Any:
             values = builder.fadd(low, high)
         return builder.extract_element(values, ir.IntType(32)(0))
 
-    return types.float32(_lanes), generate
+    return (types.float64 if lanes == _wide_lanes else types.float32)(lanes), generate
+
+
+def _put_totals(
+    _: Any,
+    array: Any,
+    row: Any,
+    column: Any,
+    a0: Any,
+    a1: Any,
+    a2: Any,
+    a3: Any,
+    b0: Any,
+    b1: Any,
+    b2: Any,
+    b3: Any,
+    c0: Any,
+    c1: Any,
+    c2: Any,
+    c3: Any,
+    d0: Any,
+    d1: Any,
+    d2: Any,
+    d3: Any,
+) -> Any:
+    lanes, vector = _lanes_of(array)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array, row, column, *values = arguments
+        sums = _side_by_side(builder, values)
+        four = ir.VectorType(vector.element, 4)
+        for i in range(4):
+            place = 4 * i % vector.count
+            index = ir.Constant(ir.VectorType(ir.IntType(32), 4), list(range(place, place + 4)))
+            part = builder.shuffle_vector(sums[4 * i // vector.count], ir.Constant(vector, ir.Undefined), index)
+            own = builder.add(row, ir.Constant(row.type, i))
+            address = address_of(context, builder, signature, (array, own, column))
+            builder.store(part, builder.bitcast(address, four.as_pointer()), align=4)
+        return context.get_dummy_value()
+
+    return types.void(array, row, column, *[lanes] * 16), generate
+
+
+def _side_by_side(builder: Any, values: list[Any]) -> list[Any]:
+    """The sums of sixteen lanes, each as by `_total`, in as few lanes as hold them: halves of two are added at once."""
+    size = width = values[0].type.count
+    index = ir.VectorType(ir.IntType(32), size)
+    while width > 1:
+        width //= 2
+        places = range(0, 2 * size, 2 * width)
+        low = ir.Constant(index, [place + lane for place in places for lane in range(width)])
+        high = ir.Constant(index, [place + width + lane for place in places for lane in range(width)])
+        pairs = zip(values[::2], values[1::2], strict=True)
+        values = [
+            builder.fadd(builder.shuffle_vector(*pair, low), builder.shuffle_vector(*pair, high)) for pair in pairs
+        ]
+    return values
 
 
 # Numba passes no arguments with stars.
@@ -212,22 +328,12 @@ def _totals(
     d3: Any,
 ) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        values, width = list(arguments), LANES
-        while width > 1:  # the sums of halves, as in `_total`, of two vectors side by side in one
-            width //= 2
-            places = range(0, 2 * LANES, 2 * width)
-            low = ir.Constant(_INTEGERS, [place + lane for place in places for lane in range(width)])
-            high = ir.Constant(_INTEGERS, [place + width + lane for place in places for lane in range(width)])
-            pairs = zip(values[::2], values[1::2], strict=True)
-            values = [
-                builder.fadd(builder.shuffle_vector(*pair, low), builder.shuffle_vector(*pair, high)) for pair in pairs
-            ]
-        return values[0]
+        return _side_by_side(builder, list(arguments))[0]
 
-    return _lanes(*[_lanes] * LANES), generate
+    return FLOAT_LANES(*[FLOAT_LANES] * LANES), generate
 
 
-def _elementwise(operation: str, kind: Any = _lanes) -> Any:
+def elementwise(operation: str, kind: Any = FLOAT_LANES) -> Any:
     def typed(_: Any, first: Any, second: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             return getattr(builder, operation)(*arguments)
@@ -239,185 +345,9 @@ def _elementwise(operation: str, kind: Any = _lanes) -> Any:
 
 def _root(_: Any, lanes: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.call(_of_llvm(builder, "llvm.sqrt.v16f32", 1), arguments)
+        return builder.call(of_llvm(builder, "llvm.sqrt.v16f32", 1), arguments)
 
-    return _lanes(_lanes), generate
-
-
-def _at_bytes(context: Any, builder: Any, signature: Any, arguments: Any, kind: Any) -> Any:
-    """What is stored from [row, column] on in a two-dimensional array of bytes, as an LLVM type."""
-    address = _address(context, builder, signature, arguments)
-    return builder.load(builder.bitcast(address, kind.as_pointer()), align=1)
-
-
-def _integers_at(_: Any, array: Any, row: Any, column: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _at_bytes(context, builder, signature, arguments, _INTEGERS)
-
-    return _integer_lanes(array, row, column), generate
-
-
-def _halves_at(_: Any, array: Any, row: Any, column: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        bits = _at_bytes(context, builder, signature, arguments, ir.VectorType(ir.IntType(16), LANES))
-        return _halves(builder, builder.zext(bits, _INTEGERS))
-
-    return _lanes(array, row, column), generate
-
-
-def _bytes_at(widen: str) -> Any:
-    def typed(_: Any, array: Any, row: Any, column: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            numbers = _at_bytes(context, builder, signature, arguments, ir.VectorType(ir.IntType(8), LANES))
-            return builder.sitofp(getattr(builder, widen)(numbers, _INTEGERS), _VECTOR)
-
-        return _lanes(array, row, column), generate
-
-    return typed
-
-
-def _spread_integer(_: Any, number: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _in_all(builder, arguments[0])
-
-    return _integer_lanes(types.int32), generate
-
-
-def _in_all(builder: Any, number: Any) -> Any:
-    """An int32 in each lane."""
-    nothing = ir.Constant(_INTEGERS, ir.Undefined)
-    one = builder.insert_element(nothing, number, ir.IntType(32)(0))
-    return builder.shuffle_vector(one, nothing, _integers(0))
-
-
-def _spread_integer_at(_: Any, array: Any, row: Any, column: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _in_all(builder, _at_bytes(context, builder, signature, arguments, ir.IntType(32)))
-
-    return _integer_lanes(array, row, column), generate
-
-
-def _integer_at(_: Any, array: Any, row: Any, column: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _at_bytes(context, builder, signature, arguments, ir.IntType(32))
-
-    return types.int32(array, row, column), generate
-
-
-def _float_at(_: Any, array: Any, row: Any, column: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _at_bytes(context, builder, signature, arguments, _FLOAT)
-
-    return types.float32(array, row, column), generate
-
-
-def _bits(_: Any, lanes: Any, shift: Any, mask: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        shifts, masks = (_in_all(builder, builder.trunc(number, ir.IntType(32))) for number in arguments[1:])
-        return builder.and_(builder.lshr(arguments[0], shifts), masks)
-
-    return _integer_lanes(_integer_lanes, types.int64, types.int64), generate
-
-
-def _joined_bits(_: Any, lanes: Any, upper: Any, shift: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        shifts = _in_all(builder, builder.trunc(arguments[2], ir.IntType(32)))
-        return builder.or_(arguments[0], builder.shl(arguments[1], shifts))
-
-    return _integer_lanes(_integer_lanes, _integer_lanes, types.int64), generate
-
-
-def _as_floats(_: Any, lanes: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.sitofp(arguments[0], _VECTOR)
-
-    return _lanes(_integer_lanes), generate
-
-
-def _dot_bytes(_: Any, total: Any, lanes: Any, numbers: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        features = context.codegen().magic_tuple()[2].split(",")
-        if "+avx512vnni" in features and "+avx512f" in features:
-            return _called(builder, "llvm.x86.avx512.vpdpbusd.512", _INTEGERS, arguments)
-        if "+avx2" in features:
-            halves = [[_half(builder, part, end) for part in arguments] for end in (0, 1)]
-            both = [_dot_by_avx2(builder, *half) for half in halves]
-            return builder.shuffle_vector(*both, ir.Constant(_INTEGERS, list(range(LANES))))
-        total = arguments[0]
-        for byte in range(4):
-            weight = builder.and_(builder.lshr(arguments[1], _integers(8 * byte)), _integers(0xFF))
-            number = builder.ashr(builder.shl(arguments[2], _integers(24 - 8 * byte)), _integers(24))
-            total = builder.add(total, builder.mul(weight, number))
-        return total
-
-    return _integer_lanes(_integer_lanes, _integer_lanes, _integer_lanes), generate
-
-
-_HALF = ir.VectorType(ir.IntType(32), LANES // 2)
-_WORDS = ir.VectorType(ir.IntType(16), LANES)
-
-
-def _half(builder: Any, lanes: Any, end: int) -> Any:
-    index = ir.Constant(_HALF, [end * LANES // 2 + lane for lane in range(LANES // 2)])
-    return builder.shuffle_vector(lanes, ir.Constant(_INTEGERS, ir.Undefined), index)
-
-
-def _called(builder: Any, name: str, result: Any, arguments: Any) -> Any:
-    """One of a processor's own instructions."""
-    kind = ir.FunctionType(result, [argument.type for argument in arguments])
-    return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), arguments)  # type: ignore[no-untyped-call]
-
-
-def _dot_by_avx2(builder: Any, total: Any, weights: Any, numbers: Any) -> Any:
-    """The bytes of even and odd places as int16, whose products the processor adds in pairs; nothing saturates."""
-    eight, low = ir.Constant(_WORDS, [8] * LANES), ir.Constant(_WORDS, [0xFF] * LANES)
-    weights, numbers = builder.bitcast(weights, _WORDS), builder.bitcast(numbers, _WORDS)
-    pairs = (
-        (builder.and_(weights, low), builder.ashr(builder.shl(numbers, eight), eight)),
-        (builder.lshr(weights, eight), builder.ashr(numbers, eight)),
-    )
-    for pair in pairs:
-        total = builder.add(total, _called(builder, "llvm.x86.avx2.pmadd.wd", _HALF, pair))
-    return total
-
-
-def _largest_bits(_: Any, lanes: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        sizes = builder.and_(builder.bitcast(arguments[0], _INTEGERS), _integers(0x7FFFFFFF))
-        return _called(builder, "llvm.vector.reduce.umax.v16i32", ir.IntType(32), [sizes])
-
-    return types.int32(_lanes), generate
-
-
-def _of_bits(_: Any, number: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], _FLOAT)
-
-    return types.float32(types.int32), generate
-
-
-def _rounded(_: Any, lanes: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.fptosi(builder.call(_of_llvm(builder, "llvm.rint.v16f32", 1), arguments), _INTEGERS)
-
-    return _integer_lanes(_lanes), generate
-
-
-def _put_bytes(_: Any, array: Any, row: Any, column: Any, lanes: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        kind = ir.VectorType(ir.IntType(8), LANES)
-        address = builder.bitcast(_address(context, builder, signature, arguments), kind.as_pointer())
-        builder.store(builder.trunc(arguments[3], kind), address, align=1)
-        return context.get_dummy_value()
-
-    return types.void(array, row, column, _integer_lanes), generate
-
-
-def _integer_total(_: Any, lanes: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _called(builder, "llvm.vector.reduce.add.v16i32", ir.IntType(32), arguments)
-
-    return types.int32(_integer_lanes), generate
+    return FLOAT_LANES(FLOAT_LANES), generate
 
 
 _LOG2E, _LN2_HIGH, _LN2_LOW = 1.44269504088896341, 0.693359375, -2.12194440e-4
@@ -428,26 +358,26 @@ _MOST_EXPONENT, _LEAST_EXPONENT = 88.0, -87.0
 def _exponential(_: Any, lanes: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         def constant(number: float) -> Any:
-            return ir.Constant(_VECTOR, [number] * LANES)
+            return ir.Constant(VECTOR, [number] * LANES)
 
         def fma(first: Any, second: Any, added: Any) -> Any:
-            return builder.call(_of_llvm(builder, "llvm.fma.v16f32", 3), [first, second, added])
+            return builder.call(of_llvm(builder, "llvm.fma.v16f32", 3), [first, second, added])
 
         [given] = arguments
-        x = builder.call(_of_llvm(builder, "llvm.minnum.v16f32", 2), [given, constant(_MOST_EXPONENT)])
-        x = builder.call(_of_llvm(builder, "llvm.maxnum.v16f32", 2), [x, constant(_LEAST_EXPONENT)])
-        n = builder.call(_of_llvm(builder, "llvm.rint.v16f32", 1), [builder.fmul(x, constant(_LOG2E))])
+        x = builder.call(of_llvm(builder, "llvm.minnum.v16f32", 2), [given, constant(_MOST_EXPONENT)])
+        x = builder.call(of_llvm(builder, "llvm.maxnum.v16f32", 2), [x, constant(_LEAST_EXPONENT)])
+        n = builder.call(of_llvm(builder, "llvm.rint.v16f32", 1), [builder.fmul(x, constant(_LOG2E))])
         r = fma(n, constant(-_LN2_LOW), fma(n, constant(-_LN2_HIGH), x))
         p = constant(_EXP[0])
         for coefficient in _EXP[1:]:
             p = fma(p, r, constant(coefficient))
         p = builder.fadd(fma(builder.fmul(p, r), r, r), constant(1.0))
-        exponent = builder.shl(builder.fptosi(n, _INTEGERS), _integers(23))
-        power = builder.bitcast(builder.add(builder.bitcast(p, _INTEGERS), exponent), _VECTOR)
+        exponent = builder.shl(builder.fptosi(n, INTEGERS), integers(23))
+        power = builder.bitcast(builder.add(builder.bitcast(p, INTEGERS), exponent), VECTOR)
         power = builder.select(builder.fcmp_ordered("<", given, constant(_LEAST_EXPONENT)), constant(0.0), power)
         return builder.select(builder.fcmp_unordered("uno", given, given), given, power)
 
-    return _lanes(_lanes), generate
+    return FLOAT_LANES(FLOAT_LANES), generate
 
 
 # In a kernel; rows are of float32 in C order, and nobody checks that sixteen numbers are there.
@@ -455,6 +385,14 @@ lanes_at: Callable[..., Any] = intrinsic(_lanes_at)  # lanes_at(rows, row, colum
 # weights_at(matrix, scales, row, column): sixteen numbers of a row as float32, exactly, of a matrix of float32, of the
 # bits of bfloat16 (as uint16) or of finite float16 (as int16); of int8, each times scales[row, column // SCALED].
 weights_at: Callable[..., Any] = intrinsic(_weights_at)
+# Of rows of float32 or float64, in whose lanes there are sixteen numbers or eight; these lanes go into `times_plus`,
+# `total` and `put_totals`. weights_like(rows, matrix, scales, row, column): as `weights_at`, and where the rows have
+# float64, eight numbers of a matrix of float32 or of the bits of bfloat16.
+lanes_in: Callable[..., int] = intrinsic(_lanes_in)  # lanes_in(rows): how many numbers
+zeros_like: Callable[..., Any] = intrinsic(_zeros_like)  # zeros_like(rows)
+weights_like: Callable[..., Any] = intrinsic(_weights_like)
+# put_totals(rows, row, column, .. sixteen lanes): the sum of each, as by `total`, four to each of four rows.
+put_totals: Callable[..., None] = intrinsic(_put_totals)
 put_lanes: Callable[..., None] = intrinsic(_put_lanes)  # put_lanes(rows, row, column, lanes)
 ask_for: Callable[..., None] = intrinsic(_ask_for)  # ask_for(rows, row, column): as `prefetch` in jit.py
 spread: Callable[..., Any] = intrinsic(_spread)  # spread(number): the same number, a float32, in each
@@ -462,35 +400,12 @@ times_plus: Callable[..., Any] = intrinsic(_times_plus)  # times_plus(a, b, c): 
 total: Callable[..., Any] = intrinsic(_total)  # total(lanes): their sum
 totals: Callable[..., Any] = intrinsic(_totals)  # totals(lanes, .. sixteen of them): the sum of each, as by `total`
 bounded: Callable[..., Any] = intrinsic(_bounded)  # bounded(lanes, bound): each between -bound and bound
-plus: Callable[..., Any] = intrinsic(_elementwise("fadd"))
-times: Callable[..., Any] = intrinsic(_elementwise("fmul"))
-minus: Callable[..., Any] = intrinsic(_elementwise("fsub"))
-over: Callable[..., Any] = intrinsic(_elementwise("fdiv"))
+plus: Callable[..., Any] = intrinsic(elementwise("fadd"))
+times: Callable[..., Any] = intrinsic(elementwise("fmul"))
+minus: Callable[..., Any] = intrinsic(elementwise("fsub"))
+over: Callable[..., Any] = intrinsic(elementwise("fdiv"))
 root: Callable[..., Any] = intrinsic(_root)
 
-# Of bytes, in rows in C order:
-integers_at: Callable[..., Any] = intrinsic(_integers_at)  # integers_at(bytes, row, column): 64 bytes as 16 int32
-halves_at: Callable[..., Any] = intrinsic(_halves_at)  # halves_at(bytes, row, column): 16 finite float16 as floats
-bytes_at: Callable[..., Any] = intrinsic(_bytes_at("zext"))  # bytes_at(bytes, row, column): 16 uint8 as floats
-signed_bytes_at: Callable[..., Any] = intrinsic(_bytes_at("sext"))  # signed_bytes_at(bytes, row, column): 16 int8
-spread_integer: Callable[..., Any] = intrinsic(_spread_integer)  # spread_integer(number): the same int32 in each
-# One number of a row, found without the check whether an index is negative: integer_at(int32s, row, column), float_at.
-integer_at: Callable[..., Any] = intrinsic(_integer_at)
-float_at: Callable[..., Any] = intrinsic(_float_at)
-spread_integer_at: Callable[..., Any] = intrinsic(_spread_integer_at)  # the same int32 in each, as `integer_at`
-plus_integers: Callable[..., Any] = intrinsic(_elementwise("add", _integer_lanes))
-bits: Callable[..., Any] = intrinsic(_bits)  # bits(lanes, shift, mask): lanes >> shift & mask
-joined_bits: Callable[..., Any] = intrinsic(_joined_bits)  # joined_bits(low, high, shift): low | high << shift
-as_floats: Callable[..., Any] = intrinsic(_as_floats)  # as_floats(integers): rounded to the nearest
-# dot_bytes(total, weights, numbers): to each total, the products of four uint8 and four int8 are added.
-dot_bytes: Callable[..., Any] = intrinsic(_dot_bytes)
-largest_bits: Callable[..., Any] = intrinsic(
-    _largest_bits
-)  # largest_bits(lanes): of the largest number without its sign
-of_bits: Callable[..., Any] = intrinsic(_of_bits)  # of_bits(number): the float32 that has the bits of an int32
-rounded: Callable[..., Any] = intrinsic(_rounded)  # rounded(lanes): the nearest integers, halves to the even ones
-put_bytes: Callable[..., None] = intrinsic(_put_bytes)  # put_bytes(array, row, column, integers): their lowest bytes
-integer_total: Callable[..., Any] = intrinsic(_integer_total)  # integer_total(integers): their sum
 # exponential(lanes): e to the power of each, the same bits on every processor, with an error of 1e-7; 0 below -87.
 # Numbers above 88 count as 88. The polynomial is that of Cephes (Moshier 1992, expf).
 exponential: Callable[..., Any] = intrinsic(_exponential)

@@ -144,8 +144,8 @@ def _advice(arguments: list[str]) -> str:
 
 
 def _with_settings_made(arguments: list[str]) -> list[str]:
-    """Sets the number of threads, and how models read: takes --threads N, --exact, --alone, --window-stride N and
-    --bos TOKEN and --cache-bits 8 from the arguments. Raises CycloptsError.
+    """Sets the number of threads, and how models read: takes --threads N, --exact, --alone, --window-stride N,
+    --bos TOKEN, --cache-bits 8 and --float64-layers N from the arguments. Raises CycloptsError.
     """
     rest: list[str] = []
     remaining = iter(arguments)
@@ -156,7 +156,7 @@ def _with_settings_made(arguments: list[str]) -> list[str]:
             os.environ[f"CHAINRULE_{argument[2:].upper()}"] = "1"
             continue
         option, is_joined, value = argument.partition("=")
-        if option not in ("--threads", "--window-stride", "--bos", "--cache-bits"):
+        if option not in ("--threads", "--window-stride", "--bos", "--cache-bits", "--float64-layers"):
             rest.append(argument)
             continue
         value = value if is_joined else next(remaining, "")

@@ -13,7 +13,8 @@ EVERYWHERE = (
     "whatever else is scored; with --window-stride N, they score texts longer than their context in windows that begin "
     "N tokens apart, by default half of the context; with --bos TOKEN, networks read this token before each text, "
     "not the one that their files name; with --cache-bits 8, Transformers keep keys and values in eight bits, in "
-    "little more than a quarter of the memory; with --debug, an error shows its traceback."
+    "little more than a quarter of the memory; with --float64-layers N, the first N layers of Transformers compute in "
+    "float64 where whole texts are scored; with --debug, an error shows its traceback."
 )
 
 # By name: a module of this folder and a function in it, and the first paragraph of its docstring, on one line.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.errors import TextError
+from chainrule.errors import SettingError, TextError
 from chainrule.text.tables import read_table
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class JoinedTimes:
 
 
 def join_times(times: AnyPath, text: AnyPath, options: ReadingTimesOptions) -> JoinedTimes:
-    """Joins the tables. Raises TextError with file and row."""
+    """Joins the tables. Raises TextError with file and row, SettingError where the key names a column twice."""
     own, other = (read_table(*one, has_header=True) for one in ((text, [options.word]), (times, [options.time])))
     shared = [name for name in own[0].fields if name in other[0].fields and name not in (options.word, options.time)]
     key = list(options.key) or shared
@@ -52,6 +52,8 @@ def join_times(times: AnyPath, text: AnyPath, options: ReadingTimesOptions) -> J
             f"{os.fspath(times)}: has no column in common with {os.fspath(text)} that says which word a time belongs "
             f"to; it has {', '.join(other[0].fields)}"
         )
+    if twice := next((name for name in key if key.count(name) > 1), None):
+        raise SettingError(f"key: names the column {twice!r} twice; name each column of the key once")
     named = [
         *key,
         *options.surprisals,
@@ -164,7 +166,9 @@ def _check_order(records: Sequence[Record], names: Sequence[str], story: str) ->
 
 
 def _shown(key: Sequence[str], entry: tuple[str, ...]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in zip(key, entry, strict=True))
+    return ", ".join(
+        f"{name} {value}" if value.strip() else f"{name} (empty)" for name, value in zip(key, entry, strict=True)
+    )
 
 
 def _number(record: Record, name: str, *, empty: bool = False) -> float:

@@ -105,7 +105,8 @@ def word_borders(tokenizer: Tokenizer, convention: Convention = "chainrule") -> 
     """The tokens that say that the word before them has ended; None where tokens are words, so that all of them do.
 
     convention: chainrule's are those that begin with white space, and </s>. minicons' `bow_correction` takes those that
-    begin with a space alone, and not the end of the text (minicons 0.3.39).
+    begin with a space alone, and not the end of the text (minicons 0.3.39). Its softmax is that of the file, in which
+    <s> has a probability: see `read_block`.
     """
     borders = begins_word(tokenizer)
     borders[END] = True
@@ -143,14 +144,16 @@ def read_contexts(
     *,
     borders: Bool[ndarray, " V"] | None = None,
     entropy: bool = False,
+    banned: bool = False,
 ) -> list[Contexts]:
     """Reads the distribution at each position of some texts, each by itself.
 
     texts: the tokens of each, without </s>. borders: the tokens that say that a word has ended, if that is asked for.
-    entropy: whether entropies and ranks are asked for.
+    entropy: whether entropies and ranks are asked for. banned: whether a network's tokens that never come, such as <s>,
+    have the probability that its own softmax gives them.
     """
     contexts = [_no_contexts(len(ids)) for ids in texts]
-    for numbers, position, rows in _distributions(model, texts):
+    for numbers, position, rows in _distributions(model, texts, banned=banned):
         for number, place, row in zip(numbers, position, rows, strict=True):
             contexts[number].log_probs[place] = row[_token_at(texts[number], place)]
             contexts[number].unknown[place] = row[UNKNOWN]
@@ -185,12 +188,16 @@ def read_block(
 ) -> list[Contexts] | None:
     """What a model expected before each token of the documents of a block; None where nothing of it is needed.
 
-    Networks are always read so, that the scores of their tokens do not depend on what else is asked for.
+    Networks are always read so, that the scores of their tokens do not depend on what else is asked for. By minicons'
+    convention, the tokens of others' files that never come, such as <s>, have what the file's softmax gives them.
     """
-    borders = word_borders(tokenizer, convention) if word_ends else None
+    borders = word_borders(tokenizer, convention)
+    banned = convention == "minicons" and borders is not None
+    borders = borders if word_ends else None
     if borders is None and not entropy and not has_text_rows(model):
         return None
-    return read_contexts(model, documents_of(tokenizer.encode_block(block).ids), borders=borders, entropy=entropy)
+    texts = documents_of(tokenizer.encode_block(block).ids)
+    return read_contexts(model, texts, borders=borders, entropy=entropy, banned=banned)
 
 
 def has_text_rows(model: LanguageModel[Any]) -> bool:
@@ -280,14 +287,14 @@ _TEXTS_TOGETHER = 32  # read step by step, each step of all at once
 
 
 def _distributions(
-    model: LanguageModel[Any], texts: Sequence[Int32[ndarray, " T"]]
+    model: LanguageModel[Any], texts: Sequence[Int32[ndarray, " T"]], *, banned: bool = False
 ) -> Iterator[tuple[Sequence[int], Sequence[int], Float32[ndarray, "part V"]]]:
     """Distributions of the next token, each with its text and how many of this text's tokens were read before it."""
     if has_text_rows(model):  # networks: each text with the bits that it has alone
         together = cast("Any", model).text_rows
         places = [(number, place) for number, text in enumerate(texts) for place in range(len(text) + 1)]
         done = 0
-        for rows in together(texts, _ROWS):
+        for rows in together(texts, _ROWS, banned=banned):
             some = places[done : done + len(rows)]
             yield [number for number, _ in some], [place for _, place in some], rows
             done += len(rows)

@@ -160,6 +160,8 @@ class NeuralModel(NetworkVectors):
             parts.append("activations:int8")
         if getattr(encoder, "cache_bits", None) is not None:
             parts.append("cache:int8")
+        if wide := getattr(encoder, "float64_layers", 0):
+            parts.append(f"float64-layers:{wide}")
         if self.network.alone:
             parts.append("alone")
         if self.network.begin is not None:
@@ -205,14 +207,16 @@ class NeuralModel(NetworkVectors):
         texts = [stream] if self.network.memory == "stream" else documents_of(stream)
         return stream_rows(self.network, texts, size)
 
-    def text_rows(self, texts: Sequence[Tokens], size: int) -> Iterator[Float32[ndarray, "part vocab"]]:
+    def text_rows(
+        self, texts: Sequence[Tokens], size: int, *, banned: bool = False
+    ) -> Iterator[Float32[ndarray, "part vocab"]]:
         """The distributions at the positions of texts, </s> included, one text after the other, at most `size` at a
-        time; each has the same bits whatever the other texts are.
+        time; each has the same bits whatever the other texts are. banned: as for `stream_rows`.
         """
         ended = [np.append(as_tokens(text), np.int32(END)) for text in texts]
         for text in ended:
             check_tokens(text, self.vocabulary_size)
-        return stream_rows(self.network, ended, size, alone=True)
+        return stream_rows(self.network, ended, size, alone=True, banned=banned)
 
     @torch.inference_mode()
     def start(self, prefixes: Sequence[Tokens]) -> Reading:

@@ -14,6 +14,7 @@ the other where that gives each the same bits.
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -28,6 +29,7 @@ from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural.device import follow_load
 from chainrule.neural.layers.basic import NEAR
 from chainrule.neural.layers.matrix_products import FEW
+from chainrule.neural.layers.output import FullSoftmax
 from chainrule.protocol import END, UNKNOWN
 
 if TYPE_CHECKING:
@@ -212,19 +214,23 @@ def score_rows(
 
 
 def stream_rows(
-    network: Network, rows: Sequence[Tokens], size: int, *, alone: bool = False
+    network: Network, rows: Sequence[Tokens], size: int, *, alone: bool = False, banned: bool = False
 ) -> Iterator[Float32[ndarray, "part V"]]:
     """The distributions of the tokens of texts, one text after the other, `size` positions at a time.
 
     alone: whether each has the bits that it has without the other texts; parts may then be smaller, which saves copies.
+    banned: whether <s>, and what else never comes, has the probability that the network's own softmax gives it.
     """
+    log_probs_of = network.output.log_probs
+    if banned and isinstance(network.output, FullSoftmax):
+        log_probs_of = partial(_with_banned, network.output)
     waiting: list[ndarray] = []
     count = 0
     hidden_states = _hidden_alone if alone else _hidden_in_order
     for hidden in hidden_states(network, rows):
         for low in range(0, len(hidden), size):
             with torch.inference_mode():
-                part = _normalised(network.output.log_probs(hidden[low : low + size]).cpu().numpy())
+                part = _normalised(log_probs_of(hidden[low : low + size]).cpu().numpy())
             check_log_probs(part)
             if alone and count + len(part) > size:
                 yield _joined(waiting)
@@ -237,6 +243,10 @@ def stream_rows(
                 waiting, count = [joined[size:]] * (count > size), count - size
     if count:
         yield _joined(waiting)
+
+
+def _with_banned(output: FullSoftmax, hidden: Float[Tensor, "R D"]) -> Float32[Tensor, "R V"]:
+    return output.logits(hidden, banned=True).log_softmax(-1)
 
 
 def _joined(parts: Sequence[ndarray]) -> ndarray:

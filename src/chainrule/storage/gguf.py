@@ -255,6 +255,18 @@ def is_gguf(path: Path) -> bool:
         return False
 
 
+def describe_wrong_magic(path: Path) -> str | None:
+    """What is wrong with a file that is named as a GGUF file and is none; None of any other file."""
+    if path.suffix != ".gguf" or not path.is_file() or is_gguf(path):
+        return None
+    with open_regular(path) as file:
+        begin = file.read(4)
+    return (
+        f"is named .gguf, and begins with {begin!r}, not with GGUF's four bytes {MAGIC!r}; download the file again, or "
+        "give the name of what it is"
+    )
+
+
 def named_architecture(path: Path) -> str:
     """A file's general.architecture, which is the first of its metadata, or nothing. Raises ModelFormatError."""
     return _opened(path, _read_architecture)

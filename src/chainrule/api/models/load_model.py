@@ -30,7 +30,7 @@ from chainrule.open_models.importing import import_checkpoint
 from chainrule.open_models.llama2c import describe_wrong_size, is_llama2c, open_llama2c
 from chainrule.open_models.vocabulary import id_of_name
 from chainrule.storage.config_json import read_config
-from chainrule.storage.gguf import is_gguf
+from chainrule.storage.gguf import describe_wrong_magic, is_gguf
 from chainrule.storage.hugging_face import is_hugging_face, open_folder
 from chainrule.storage.model_folder import SPELLER_ARRAYS, TOKENIZER, VOCABULARY_ARRAYS, base_of, open_model
 from chainrule.storage.safetensors import open_tensors
@@ -89,6 +89,7 @@ def load(
     window_stride: int | None = None,
     cache_bits: int | None = None,
     bos: str | None = None,
+    float64_layers: int | None = None,
     progress: Progress = silent,
 ) -> Model:
     """Opens a model folder, or reads an ARPA file or a binary of KenLM's.
@@ -134,9 +135,12 @@ def load(
             raise SettingError("this model does not read each text from a beginning token; leave bos out")
         if cache_bits is not None and not has_cache(model.engine):
             raise SettingError("this model keeps no keys and values of tokens, so there is no cache_bits; leave it out")
+        if float64_layers is not None and not has_blocks(model.engine):
+            raise SettingError("this model is no Transformer, so there are no float64_layers; leave it out")
         _set_reading(
             model.engine, _is_alone(alone), _stride(window_stride), _beginning(model, bos), _cache_bits(cache_bits)
         )
+        _set_float64_layers(model.engine, _whole("float64_layers", float64_layers))
     return model
 
 
@@ -154,6 +158,13 @@ def has_cache(engine: Any) -> bool:
         return True
     encoder = getattr(getattr(engine, "network", None), "encoder", None)
     return getattr(encoder, "has_cache", False) is True
+
+
+def has_blocks(engine: Any) -> bool:
+    """Whether a model, or one that it is made of, is a Transformer."""
+    if any(map(has_blocks, getattr(engine, "models", ()))):
+        return True
+    return hasattr(getattr(getattr(engine, "network", None), "encoder", None), "set_float64_layers")
 
 
 def has_beginning(engine: Any) -> bool:
@@ -187,6 +198,16 @@ def _set_reading(
     network.stride = stride
 
 
+def _set_float64_layers(engine: Any, count: int | None) -> None:
+    """Says to the Transformers of a model how many of their blocks compute in float64. Raises SettingError."""
+    for part in getattr(engine, "models", ()):
+        _set_float64_layers(part, count)
+    encoder = getattr(getattr(engine, "network", None), "encoder", None)
+    set_layers = getattr(encoder, "set_float64_layers", None)
+    if count is not None and set_layers is not None:
+        set_layers(count)
+
+
 def _is_alone(alone: bool | None) -> bool | None:
     """Whether each text has a pass of its own: as given, else as the environment variable CHAINRULE_ALONE says."""
     return (os.environ.get("CHAINRULE_ALONE", "") not in ("", "0") or None) if alone is None else alone
@@ -218,6 +239,18 @@ def _stride(wanted: int | None) -> int | None:
     if not said.isdecimal():
         raise SettingError(f"CHAINRULE_WINDOW_STRIDE is {said!r}; expected a whole number of tokens")
     return int(said)
+
+
+def _whole(name: str, wanted: int | None) -> int | None:
+    """A count as given, else as the environment variable CHAINRULE_... of its name says. Raises SettingError."""
+    variable = f"CHAINRULE_{name.upper()}"
+    said = os.environ.get(variable, "")
+    if wanted is None and said:
+        name, wanted = variable, int(said) if said.isdecimal() else None
+    is_count = isinstance(wanted, int) and not isinstance(wanted, bool) and wanted >= 1
+    if (wanted is not None or said) and not is_count:
+        raise SettingError(f"{name} is {said if wanted is None else wanted!r}; expected a whole number of 1 or more")
+    return wanted
 
 
 def _cache_bits(wanted: int | None) -> int | None:
@@ -349,8 +382,8 @@ def _load_file(path: Path, config: TokenizerConfig | None, progress: Progress) -
         table, vocabulary = read_arpa(path, progress, warnings.append, warnings.append)
         language_model, level_sizes = NGramModel(table), table.level_sizes
     else:
-        if wrong_size := describe_wrong_size(path):
-            raise ModelFormatError(f"{path}: {wrong_size}")
+        if wrong := describe_wrong_magic(path) or describe_wrong_size(path):
+            raise ModelFormatError(f"{path}: {wrong}")
         raise ModelFormatError(
             f"{path}: a model is a folder, a file whose name ends in {', '.join(ARPA_SUFFIXES)}, a binary of KenLM's, "
             "a GGUF file, one of llama2.c, or a .safetensors file of a ResNet"

@@ -59,7 +59,7 @@ def open_model(
 
     Raises ModelFormatError, SettingError.
     """
-    from chainrule.api.models.load_model import has_beginning, has_cache, has_windows, load
+    from chainrule.api.models.load_model import has_beginning, has_blocks, has_cache, has_windows, load
     from chainrule.api.models.model import check_kind
 
     model = load(path, tokenizer=tokenizer, markers=markers, allow_pickle=allow_pickle, progress=progress)
@@ -74,6 +74,8 @@ def open_model(
         note(f"--window-stride has no effect on {path}, which does not read texts in windows")
     if os.environ.get("CHAINRULE_CACHE_BITS") and not has_cache(model.engine):
         note(f"--cache-bits has no effect on {path}, which keeps no keys and values of tokens")
+    if os.environ.get("CHAINRULE_FLOAT64_LAYERS") and not has_blocks(model.engine):
+        note(f"--float64-layers has no effect on {path}, which is no Transformer")
     if os.environ.get("CHAINRULE_BOS") and not has_beginning(model.engine):
         note(f"--bos has no effect on {path}, which does not read each text from a beginning token")
     with prefix_errors(str(path)):

@@ -79,7 +79,7 @@ TextFile = Annotated[str, FILE, Parameter(help=f"Text, a line a document: a file
 ModelPath = Annotated[
     Path, Parameter(help="A model: our folder or one of Hugging Face; an ARPA, KenLM binary, GGUF or llama2.c file.")
 ]
-NetworkPath = Annotated[Path, Parameter(help="The model folder of a network.")]
+NetworkPath = Annotated[Path, Parameter(help="A network: our folder or one of Hugging Face; a GGUF or llama2.c file.")]
 
 
 def _path(type_: Any, tokens: Sequence[Token]) -> Path:

@@ -13,16 +13,24 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
+from chainrule.errors import SettingError
 from chainrule.neural.layers.attention import attend, attend_unfused, build_score, capped, disentangled, scaled_dot
 from chainrule.neural.layers.basic import FeedForward, activation_of, drop, norm
 from chainrule.neural.layers.experts import Experts, ExpertsBeside
-from chainrule.neural.layers.matrix_products import by_position, divides_evenly, elementwise, is_by_vector, linear
+from chainrule.neural.layers.matrix_products import (
+    by_position,
+    divides_evenly,
+    elementwise,
+    is_by_vector,
+    linear,
+    widens,
+)
 from chainrule.neural.layers.positions import Rotation, rotate
 from chainrule.neural.layers.recurrences import recurrence
 from chainrule.neural.layers.state import in_eight_bits, widened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from jaxtyping import Float
 
@@ -217,6 +225,7 @@ class Block(nn.Module):
             self.norms[0] = nn.Identity()
         self.norms_after = nn.ModuleList(norm_of(config) for _ in range(after))
         self.dropout, self.scale = config.dropout, config.residual_scale
+        self.dtype: torch.dtype | None = None  # that it computes in, without a cache; None for that of what comes in
         self.layer_input = LayerInput(config) if config.layer_input_width else None
         self.block_scale = nn.Parameter(torch.ones(1)) if config.block_scales else None
 
@@ -229,6 +238,9 @@ class Block(nn.Module):
         layer: int,
     ) -> Float[Tensor, "B T D"]:
         """mask, rotation, cache, layer: as for `Attention`."""
+        if self.dtype is not None and chooses_type(x):
+            dtype = self.dtype if cache is None else torch.float32
+            x, mask, rotation = x.to(dtype), mask.in_type(dtype), rotation and rotation.in_type(dtype)
         x = self._read(x, mask, rotation, cache, layer)
         if self.layer_input is not None:
             assert mask.layer_inputs is not None
@@ -244,6 +256,14 @@ class Block(nn.Module):
             for module in self.modules()
             if isinstance(module, nn.Linear)
         )
+
+    def takes_float64(self) -> bool:
+        """Whether it also reads vectors in float64, its weights as they are."""
+        if self.recurrent or self.experts_beside is not None or self.layer_input is not None:
+            return False
+        if not isinstance(self.feed_forward, FeedForward) or self.attention.score is not None:
+            return False
+        return all(widens(module.weight) for module in self.modules() if isinstance(module, nn.Linear))
 
     def _read(
         self, x: Tensor, mask: AttentionMask, rotation: Rotation | None, cache: Cache | None, layer: int
@@ -308,6 +328,24 @@ class LayerInput(nn.Module):
         """What is added."""
         added = linear(self.activation(linear(x, self.gate)) * own, self.out)
         return cast("Tensor", self.norm(added.to(x.dtype)))
+
+
+def chooses_type(x: Tensor) -> bool:
+    """Whether blocks may compute in a type of their own."""
+    return not (torch.is_grad_enabled() or torch.is_autocast_enabled(x.device.type) or x.device.type == "mps")
+
+
+def check_float64_layers(count: int, blocks: Sequence[Block], *, is_usual: bool) -> None:
+    """Raises SettingError where the first blocks cannot compute in float64. blocks: of each layer. is_usual: whether
+    attention knows nothing but its own queries, keys and values.
+    """
+    if not 0 <= count <= len(blocks):
+        raise SettingError(f"float64_layers is {count}; expected 1 to {len(blocks)}, the layers of the network")
+    if count and not (is_usual and all(block.takes_float64() for block in blocks[:count])):
+        raise SettingError(
+            "float64_layers is for blocks of the usual attention and feed-forward layer, with weights in float32 or "
+            "bfloat16 (exact widens those of a file that has them in blocks); leave it out for this network"
+        )
 
 
 def norm_of(config: TransformerConfig, width: int | None = None) -> nn.Module:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from chainrule.base.lanes import SCALED
 from chainrule.errors import SettingError
 from chainrule.neural.device import SHARE, in_shares
-from chainrule.neural.encoders.blocks import Attention, Block, norm_of
+from chainrule.neural.encoders.blocks import Attention, Block, check_float64_layers, chooses_type, norm_of
 from chainrule.neural.layers.basic import drop, initialise, pause
 from chainrule.neural.layers.masks import AttentionMask, Step, bidirectional_mask, cached_mask, causal_mask
 from chainrule.neural.layers.matrix_products import is_in_blocks, linear, one_by_one
@@ -111,6 +111,7 @@ class Transformer(nn.Module):
         self.norm = norm_of(config) if config.norm_place == "pre" else None
         self.packed: PackedReader | None = None  # of weights in blocks
         self.cache_bits: int | None = None
+        self.float64_layers = 0  # the first ones, of texts that are read from their beginning
         self.is_small = sum(weight.numel() for weight in self.blocks.parameters()) <= _SHARED_WEIGHTS
         self._initialise(config)
 
@@ -141,6 +142,16 @@ class Transformer(nn.Module):
         self.cache_bits = bits
         for own in attentions:
             own.cache_bits = bits
+
+    def set_float64_layers(self, count: int) -> None:
+        """Computes the first blocks in float64 where texts are read without a state: what float32 rounds off there, all
+        later blocks amplify. Raises SettingError.
+        """
+        blocks = [cast("Block", self.blocks[i]) for i in self.block_of]
+        check_float64_layers(count, blocks, is_usual=not self.lends and self.distances is None)
+        self.float64_layers = count
+        for layer, block in enumerate(blocks):
+            block.dtype = None if not count else torch.float64 if layer < count else torch.float32
 
     @property
     def kept(self) -> int:
@@ -357,16 +368,17 @@ class Transformer(nn.Module):
             hidden = None if reads is None else reads(x, turned, masks, self.kinds, cache, self.cache_bits)
             if hidden is not None:
                 return hidden
+        dtype = x.dtype
         for layer in range(self.layers):
             x = self._block(x, layer, masks, rotations, cache)
-        return x if self.norm is None else self.norm(x)
+        return (x if self.norm is None else self.norm(x)).to(dtype)
 
     def _may_be_read_packed(self, x: Tensor) -> bool:
         """Whether the reading of x may go through kernels, if the blocks are plain: see `packed.reading`."""
         is_plain = not torch.is_grad_enabled() and x.dtype == torch.float32 and x.device.type == "cpu"
         if not is_plain or torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu") or self.is_stateful:
             return False
-        has_own = len(self.blocks) == self.layers
+        has_own = len(self.blocks) == self.layers and not self.float64_layers
         return has_own and self.rotary is not None and self.bias is None and not self.is_bidirectional and x.numel() > 0
 
     def _layers(
@@ -374,9 +386,10 @@ class Transformer(nn.Module):
     ) -> Iterator[Tensor]:
         """The hidden states after each block, the last ones normalised."""
         x, masks, rotations = self._prepared(x, positions, masks, is_long=is_long)
+        dtype = x.dtype
         for layer in range(self.layers):
             x = self._block(x, layer, masks, rotations, None)
-            yield x if self.norm is None or layer + 1 < self.layers else self.norm(x)
+            yield (x if self.norm is None or layer + 1 < self.layers else self.norm(x)).to(dtype)
 
     def _block(
         self, x: Tensor, layer: int, masks: list[AttentionMask], rotations: list[Rotation | None], cache: Cache | None
@@ -416,10 +429,11 @@ class Transformer(nn.Module):
         if self.distances is not None:
             distances = self.distances(x.shape[1])
             masks = [mask._replace(distances=distances) for mask in masks]
-        rotation = None if self.rotary is None else self._rotation(self.rotary, positions, x, is_long=is_long)
+        like = x.double() if self.float64_layers and chooses_type(x) else x
+        rotation = None if self.rotary is None else self._rotation(self.rotary, positions, like, is_long=is_long)
         rotations = [rotation] * len(masks)
         if self.window_rotary is not None and self.windows[-1] is not None:
-            rotations[-1] = self.window_rotary(positions, x)
+            rotations[-1] = self.window_rotary(positions, like)
         return x, masks, rotations
 
     def _rotation(self, rotary: Rotary, positions: Tensor, x: Tensor, *, is_long: bool) -> Rotation:

@@ -117,10 +117,31 @@ def norm(
     gains_above_one: whether the gain of an RMSNorm is 1 plus what is stored.
     """
     if kind == "layer":
-        return nn.LayerNorm(width, 1e-5 if epsilon is None else epsilon, elementwise_affine=gain, bias=bias and gain)
+        return LayerNorm(width, 1e-5 if epsilon is None else epsilon, elementwise_affine=gain, bias=bias and gain)
     if gain and gains_above_one:
         return NormFromOne(width, epsilon)
-    return nn.RMSNorm(width, epsilon, elementwise_affine=gain)
+    return RMSNorm(width, epsilon, elementwise_affine=gain)
+
+
+class LayerNorm(nn.LayerNorm):
+    """That of torch, which also takes vectors in float64 where its gain has float32."""
+
+    def forward(self, input: Float[Tensor, "*shape D"]) -> Float[Tensor, "*shape D"]:
+        """The normalised vectors, in their type."""
+        if input.dtype != torch.float64 or self.weight is None:
+            return super().forward(input)
+        bias = None if self.bias is None else self.bias.double()
+        return F.layer_norm(input, self.normalized_shape, self.weight.double(), bias, self.eps)
+
+
+class RMSNorm(nn.RMSNorm):
+    """As `LayerNorm`."""
+
+    def forward(self, x: Float[Tensor, "*shape D"]) -> Float[Tensor, "*shape D"]:
+        """The normalised vectors, in their type."""
+        if x.dtype != torch.float64 or self.weight is None:
+            return super().forward(x)
+        return F.rms_norm(x, self.normalized_shape, self.weight.double(), self.eps)
 
 
 class NormFromOne(nn.Module):

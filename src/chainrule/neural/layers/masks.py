@@ -72,6 +72,14 @@ class AttentionMask(NamedTuple):
         tensor = self.tensor if self.tensor is None or self.tensor.shape[0] == 1 else self.tensor[rows]
         return self._replace(tensor=tensor, starts=None if self.starts is None else self.starts[rows])
 
+    def in_type(self, dtype: torch.dtype) -> AttentionMask:
+        """The mask for queries and keys of a type: what is added to scores has it."""
+        tensor = self.tensor
+        if tensor is not None and tensor.is_floating_point():
+            tensor = tensor.to(dtype)
+        texts = self.texts and [(length, mask.in_type(dtype)) for length, mask in self.texts]
+        return self._replace(tensor=tensor, texts=texts)
+
     def edited(self, part: Part, layer: int, x: Tensor) -> Tensor:
         """What a part of a layer computed, through `edit`."""
         return x if self.edit is None else self.edit(part, layer, x)

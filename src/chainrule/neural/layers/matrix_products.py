@@ -177,7 +177,9 @@ def linear(x: Tensor, layer: nn.Linear, before: Callable[[Tensor], Tensor] | Non
         return adapted
     x = x if before is None else before(x)
     y = product(x, weight, layer.bias)
-    return y if adapter is None or not adapter.is_on else y + adapter(x).to(y.dtype)
+    if adapter is None or not adapter.is_on:
+        return y
+    return y + adapter(x.float() if x.dtype == torch.float64 else x).to(y.dtype)
 
 
 def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -204,6 +206,11 @@ def is_by_vector(weight: Tensor) -> bool:
     if is_in_blocks(weight):
         return _suits_blocks(torch.empty(0))
     return _suits_kernel(torch.empty(1, width, device=weight.device), weight)
+
+
+def widens(weight: Tensor) -> bool:
+    """Whether our kernel multiplies vectors in float64 by a matrix, whose numbers it widens in registers."""
+    return weight.dtype in (torch.float32, torch.bfloat16)
 
 
 def divides_evenly(width: int) -> bool:
@@ -330,7 +337,7 @@ def _suits_kernel(x: Tensor, weight: Tensor) -> bool:
         and x.shape[-1] % LANES == 0
         and weight.numel() >= _LEAST
         and x.device.type == "cpu"
-        and x.dtype == torch.float32
+        and (x.dtype == torch.float32 or (x.dtype == torch.float64 and widens(weight)))
         and (weight.dtype in (torch.float32, torch.int8) or weight.dtype in _NARROW)
         and weight.is_contiguous()
         and not torch.is_autocast_enabled("cpu")

@@ -294,9 +294,9 @@ class FullSoftmax(nn.Module):
             pause()
         return log_probs.view(targets.shape)
 
-    def logits(self, hidden: Float[Tensor, "*shape D"]) -> Float32[Tensor, "*shape V"]:
-        """Of all tokens; -inf of those without a probability."""
-        logits = product(self._transformed(hidden), self.weight, self.shift).float()
+    def logits(self, hidden: Float[Tensor, "*shape D"], *, banned: bool = False) -> Float32[Tensor, "*shape V"]:
+        """Of all tokens; -inf of those without a probability, unless banned says that they have theirs, too."""
+        logits = product(self._transformed(hidden), self.weight, self.bias if banned else self.shift).float()
         if self.cap is not None:
             logits = softly_capped(logits, self.cap)
         if self.ends:

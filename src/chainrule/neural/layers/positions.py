@@ -68,6 +68,10 @@ class Rotation(NamedTuple):
     cos: Float[Tensor, "#B T 1 d/2"]
     sin: Float[Tensor, "#B T 1 d/2"]
 
+    def in_type(self, dtype: torch.dtype) -> Rotation:
+        """The rotation of vectors of a type."""
+        return Rotation(self.cos.to(dtype), self.sin.to(dtype))
+
 
 class Scaling(NamedTuple):
     """How much smaller the angles of a longer context are, so that they stay within the range seen in training.

@@ -10,13 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from chainrule.base.jit import kernel, parallel_kernel, prange, tiny_kernel
-from chainrule.base.lanes import LANES, ask_for, lanes_at, spread, times_plus, total, weights_at
+from chainrule.base.lanes import ask_for, lanes_at, lanes_in, put_totals, times_plus, total, weights_like, zeros_like
 
 if TYPE_CHECKING:
-    from jaxtyping import Float32, Int8, Int16, Int64, UInt16
+    from jaxtyping import Float, Float32, Int8, Int16, Int64, UInt16
     from numpy import ndarray
 
     # Numbers, the bits of bfloat16 and float16, or integers with scales.
@@ -24,14 +22,15 @@ if TYPE_CHECKING:
 
 GROUP = 16  # rows
 FOUR = 4  # rows by as many vectors, whose products are summed up side by side, in registers
+_ASKING = 16 * FOUR  # vectors that rows are multiplied by while the next rows are asked for; they are there by then
 
 
 @parallel_kernel
 def multiply(
-    weight: Weights, scales: Float32[ndarray, "N S"], vectors: Float32[ndarray, "B K"], out: Float32[ndarray, "B N"]
+    weight: Weights, scales: Float32[ndarray, "N S"], vectors: Float[ndarray, "B K"], out: Float[ndarray, "B N"]
 ) -> None:
     """out[b, n] = weight[n] . vectors[b]. scales: those of int8 weights, as for `weights_at`; else an array of any
-    size.
+    size. vectors may have float64, where weights have float32 or bfloat16; so then has out.
 
     K must be a multiple of LANES.
     """
@@ -41,7 +40,7 @@ def multiply(
 
 @kernel
 def multiply_alone(
-    weight: Weights, scales: Float32[ndarray, "N S"], vectors: Float32[ndarray, "B K"], out: Float32[ndarray, "B N"]
+    weight: Weights, scales: Float32[ndarray, "N S"], vectors: Float[ndarray, "B K"], out: Float[ndarray, "B N"]
 ) -> None:
     """`multiply`, on the calling thread."""
     for first in range(0, weight.shape[0], GROUP):
@@ -52,16 +51,16 @@ def multiply_alone(
 def _multiply_group(
     weight: Weights,
     scales: Float32[ndarray, "N S"],
-    vectors: Float32[ndarray, "B K"],
+    vectors: Float[ndarray, "B K"],
     first: int,
-    out: Float32[ndarray, "B N"],
+    out: Float[ndarray, "B N"],
 ) -> None:
     rows, count = weight.shape[0], vectors.shape[0]
     whole, last = count - count % FOUR, min(first + GROUP, rows)
     in_fours = last - (last - first) % FOUR
     for vector in range(0, whole, FOUR):
         for row in range(first, in_fours, FOUR):
-            ahead = min(row + GROUP + (vector // FOUR) % FOUR, rows - 1)
+            ahead = min(row + GROUP + (vector // FOUR) % FOUR, rows - 1) if vector < _ASKING else -1
             _four_by_four(weight, scales, vectors, row, vector, ahead, out)
     for vector in range(whole, count):
         for row in range(first, in_fours, FOUR):
@@ -75,14 +74,14 @@ def _multiply_group(
 def _one_by_one(
     weight: Weights,
     scales: Float32[ndarray, "N S"],
-    vectors: Float32[ndarray, "B K"],
+    vectors: Float[ndarray, "B K"],
     i: int,
     j: int,
-    out: Float32[ndarray, "B N"],
+    out: Float[ndarray, "B N"],
 ) -> None:
-    a = spread(np.float32(0))
-    for k in range(0, vectors.shape[1], LANES):
-        a = times_plus(weights_at(weight, scales, i, k), lanes_at(vectors, j, k), a)
+    a = zeros_like(vectors)
+    for k in range(0, vectors.shape[1], lanes_in(vectors)):
+        a = times_plus(weights_like(vectors, weight, scales, i, k), lanes_at(vectors, j, k), a)
     out[j, i] = total(a)
 
 
@@ -90,18 +89,18 @@ def _one_by_one(
 def _four_by_one(
     weight: Weights,
     scales: Float32[ndarray, "N S"],
-    vectors: Float32[ndarray, "B K"],
+    vectors: Float[ndarray, "B K"],
     i: int,
     j: int,
-    out: Float32[ndarray, "B N"],
+    out: Float[ndarray, "B N"],
 ) -> None:
-    a0 = a1 = a2 = a3 = spread(np.float32(0))
-    for k in range(0, vectors.shape[1], LANES):
+    a0 = a1 = a2 = a3 = zeros_like(vectors)
+    for k in range(0, vectors.shape[1], lanes_in(vectors)):
         x = lanes_at(vectors, j, k)
-        a0 = times_plus(weights_at(weight, scales, i, k), x, a0)
-        a1 = times_plus(weights_at(weight, scales, i + 1, k), x, a1)
-        a2 = times_plus(weights_at(weight, scales, i + 2, k), x, a2)
-        a3 = times_plus(weights_at(weight, scales, i + 3, k), x, a3)
+        a0 = times_plus(weights_like(vectors, weight, scales, i, k), x, a0)
+        a1 = times_plus(weights_like(vectors, weight, scales, i + 1, k), x, a1)
+        a2 = times_plus(weights_like(vectors, weight, scales, i + 2, k), x, a2)
+        a3 = times_plus(weights_like(vectors, weight, scales, i + 3, k), x, a3)
     out[j, i], out[j, i + 1], out[j, i + 2], out[j, i + 3] = total(a0), total(a1), total(a2), total(a3)
 
 
@@ -109,31 +108,29 @@ def _four_by_one(
 def _four_by_four(
     weight: Weights,
     scales: Float32[ndarray, "N S"],
-    vectors: Float32[ndarray, "B K"],
+    vectors: Float[ndarray, "B K"],
     i: int,
     j: int,
     ahead: int,
-    out: Float32[ndarray, "B N"],
+    out: Float[ndarray, "B N"],
 ) -> None:
-    """ahead: a row that will be multiplied soon."""
-    a0 = a1 = a2 = a3 = b0 = b1 = b2 = b3 = spread(np.float32(0))
-    c0 = c1 = c2 = c3 = d0 = d1 = d2 = d3 = spread(np.float32(0))
-    for k in range(0, vectors.shape[1], LANES):
-        ask_for(weight, ahead, k)
+    """ahead: a row that will be multiplied soon, or -1."""
+    a0 = a1 = a2 = a3 = b0 = b1 = b2 = b3 = zeros_like(vectors)
+    c0 = c1 = c2 = c3 = d0 = d1 = d2 = d3 = zeros_like(vectors)
+    for k in range(0, vectors.shape[1], lanes_in(vectors)):
+        if ahead >= 0:
+            ask_for(weight, ahead, k)
         a, b = lanes_at(vectors, j, k), lanes_at(vectors, j + 1, k)
         c, d = lanes_at(vectors, j + 2, k), lanes_at(vectors, j + 3, k)
-        w = weights_at(weight, scales, i, k)
+        w = weights_like(vectors, weight, scales, i, k)
         a0, b0, c0, d0 = times_plus(w, a, a0), times_plus(w, b, b0), times_plus(w, c, c0), times_plus(w, d, d0)
-        w = weights_at(weight, scales, i + 1, k)
+        w = weights_like(vectors, weight, scales, i + 1, k)
         a1, b1, c1, d1 = times_plus(w, a, a1), times_plus(w, b, b1), times_plus(w, c, c1), times_plus(w, d, d1)
-        w = weights_at(weight, scales, i + 2, k)
+        w = weights_like(vectors, weight, scales, i + 2, k)
         a2, b2, c2, d2 = times_plus(w, a, a2), times_plus(w, b, b2), times_plus(w, c, c2), times_plus(w, d, d2)
-        w = weights_at(weight, scales, i + 3, k)
+        w = weights_like(vectors, weight, scales, i + 3, k)
         a3, b3, c3, d3 = times_plus(w, a, a3), times_plus(w, b, b3), times_plus(w, c, c3), times_plus(w, d, d3)
-    out[j, i], out[j, i + 1], out[j, i + 2], out[j, i + 3] = total(a0), total(a1), total(a2), total(a3)
-    out[j + 1, i], out[j + 1, i + 1], out[j + 1, i + 2], out[j + 1, i + 3] = total(b0), total(b1), total(b2), total(b3)
-    out[j + 2, i], out[j + 2, i + 1], out[j + 2, i + 2], out[j + 2, i + 3] = total(c0), total(c1), total(c2), total(c3)
-    out[j + 3, i], out[j + 3, i + 1], out[j + 3, i + 2], out[j + 3, i + 3] = total(d0), total(d1), total(d2), total(d3)
+    put_totals(out, j, i, a0, a1, a2, a3, b0, b1, b2, b3, c0, c1, c2, c3, d0, d1, d2, d3)
 
 
 @tiny_kernel

@@ -15,6 +15,13 @@ import numpy as np
 from chainrule.base.jit import allocating_kernel, kernel, parallel_kernel, prange
 from chainrule.base.lanes import (
     LANES,
+    lanes_at,
+    put_lanes,
+    spread,
+    times,
+    times_plus,
+)
+from chainrule.neural.packed.integer_lanes import (
     as_floats,
     bits,
     bytes_at,
@@ -25,19 +32,14 @@ from chainrule.base.lanes import (
     integer_total,
     integers_at,
     joined_bits,
-    lanes_at,
     largest_bits,
     of_bits,
     plus_integers,
     put_bytes,
-    put_lanes,
     rounded,
     signed_bytes_at,
-    spread,
     spread_integer,
     spread_integer_at,
-    times,
-    times_plus,
 )
 
 if TYPE_CHECKING:

@@ -20,18 +20,12 @@ from chainrule.base.lanes import (
     ask_for,
     bounded,
     exponential,
-    float_at,
     lanes_at,
-    largest_bits,
     minus,
-    of_bits,
     over,
     plus,
-    put_bytes,
     put_lanes,
-    rounded,
     spread,
-    spread_integer,
     times,
     times_plus,
     total,
@@ -39,6 +33,14 @@ from chainrule.base.lanes import (
     weights_at,
 )
 from chainrule.neural.packed.block_kernels import quantise
+from chainrule.neural.packed.integer_lanes import (
+    float_at,
+    largest_bits,
+    of_bits,
+    put_bytes,
+    rounded,
+    spread_integer,
+)
 
 if TYPE_CHECKING:
     from jaxtyping import Float32, Int8, Int32, Int64

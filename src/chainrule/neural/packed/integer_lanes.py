@@ -1,0 +1,237 @@
+"""Sixteen integers, or 64 bytes, at once in kernels: what products of weights in blocks need beside `base.lanes`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic, models, register_model
+
+from chainrule.base.lanes import (
+    FLOAT,
+    FLOAT_LANES,
+    INTEGERS,
+    LANES,
+    VECTOR,
+    address_of,
+    called,
+    elementwise,
+    halves,
+    integers,
+    of_llvm,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class _IntegerLanes(types.Type):
+    """Sixteen int32 in a register, or four bytes in each of them, as `_Lanes`."""
+
+    def __init__(self) -> None:
+        super().__init__(name="IntegerLanes")
+
+
+_integer_lanes = _IntegerLanes()
+
+
+@register_model(_IntegerLanes)
+class _IntegerLanesModel(models.PrimitiveModel):
+    def __init__(self, dmm: Any, fe_type: Any) -> None:
+        super().__init__(dmm, fe_type, INTEGERS)  # type: ignore[no-untyped-call]
+
+
+def _at_bytes(context: Any, builder: Any, signature: Any, arguments: Any, kind: Any) -> Any:
+    """What is stored from [row, column] on in a two-dimensional array of bytes, as an LLVM type."""
+    address = address_of(context, builder, signature, arguments)
+    return builder.load(builder.bitcast(address, kind.as_pointer()), align=1)
+
+
+def _integers_at(_: Any, array: Any, row: Any, column: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return _at_bytes(context, builder, signature, arguments, INTEGERS)
+
+    return _integer_lanes(array, row, column), generate
+
+
+def _halves_at(_: Any, array: Any, row: Any, column: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        bits = _at_bytes(context, builder, signature, arguments, ir.VectorType(ir.IntType(16), LANES))
+        return halves(builder, builder.zext(bits, INTEGERS))
+
+    return FLOAT_LANES(array, row, column), generate
+
+
+def _bytes_at(widen: str) -> Any:
+    def typed(_: Any, array: Any, row: Any, column: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            numbers = _at_bytes(context, builder, signature, arguments, ir.VectorType(ir.IntType(8), LANES))
+            return builder.sitofp(getattr(builder, widen)(numbers, INTEGERS), VECTOR)
+
+        return FLOAT_LANES(array, row, column), generate
+
+    return typed
+
+
+def _spread_integer(_: Any, number: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return _in_all(builder, arguments[0])
+
+    return _integer_lanes(types.int32), generate
+
+
+def _in_all(builder: Any, number: Any) -> Any:
+    """An int32 in each lane."""
+    nothing = ir.Constant(INTEGERS, ir.Undefined)
+    one = builder.insert_element(nothing, number, ir.IntType(32)(0))
+    return builder.shuffle_vector(one, nothing, integers(0))
+
+
+def _spread_integer_at(_: Any, array: Any, row: Any, column: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return _in_all(builder, _at_bytes(context, builder, signature, arguments, ir.IntType(32)))
+
+    return _integer_lanes(array, row, column), generate
+
+
+def _integer_at(_: Any, array: Any, row: Any, column: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return _at_bytes(context, builder, signature, arguments, ir.IntType(32))
+
+    return types.int32(array, row, column), generate
+
+
+def _float_at(_: Any, array: Any, row: Any, column: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return _at_bytes(context, builder, signature, arguments, FLOAT)
+
+    return types.float32(array, row, column), generate
+
+
+def _bits(_: Any, lanes: Any, shift: Any, mask: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        shifts, masks = (_in_all(builder, builder.trunc(number, ir.IntType(32))) for number in arguments[1:])
+        return builder.and_(builder.lshr(arguments[0], shifts), masks)
+
+    return _integer_lanes(_integer_lanes, types.int64, types.int64), generate
+
+
+def _joined_bits(_: Any, lanes: Any, upper: Any, shift: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        shifts = _in_all(builder, builder.trunc(arguments[2], ir.IntType(32)))
+        return builder.or_(arguments[0], builder.shl(arguments[1], shifts))
+
+    return _integer_lanes(_integer_lanes, _integer_lanes, types.int64), generate
+
+
+def _as_floats(_: Any, lanes: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.sitofp(arguments[0], VECTOR)
+
+    return FLOAT_LANES(_integer_lanes), generate
+
+
+def _dot_bytes(_: Any, total: Any, lanes: Any, numbers: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        features = context.codegen().magic_tuple()[2].split(",")
+        if "+avx512vnni" in features and "+avx512f" in features:
+            return called(builder, "llvm.x86.avx512.vpdpbusd.512", INTEGERS, arguments)
+        if "+avx2" in features:
+            halves = [[_half(builder, part, end) for part in arguments] for end in (0, 1)]
+            both = [_dot_by_avx2(builder, *half) for half in halves]
+            return builder.shuffle_vector(*both, ir.Constant(INTEGERS, list(range(LANES))))
+        total = arguments[0]
+        for byte in range(4):
+            weight = builder.and_(builder.lshr(arguments[1], integers(8 * byte)), integers(0xFF))
+            number = builder.ashr(builder.shl(arguments[2], integers(24 - 8 * byte)), integers(24))
+            total = builder.add(total, builder.mul(weight, number))
+        return total
+
+    return _integer_lanes(_integer_lanes, _integer_lanes, _integer_lanes), generate
+
+
+_HALF = ir.VectorType(ir.IntType(32), LANES // 2)
+_WORDS = ir.VectorType(ir.IntType(16), LANES)
+
+
+def _half(builder: Any, lanes: Any, end: int) -> Any:
+    index = ir.Constant(_HALF, [end * LANES // 2 + lane for lane in range(LANES // 2)])
+    return builder.shuffle_vector(lanes, ir.Constant(INTEGERS, ir.Undefined), index)
+
+
+def _dot_by_avx2(builder: Any, total: Any, weights: Any, numbers: Any) -> Any:
+    """The bytes of even and odd places as int16, whose products the processor adds in pairs; nothing saturates."""
+    eight, low = ir.Constant(_WORDS, [8] * LANES), ir.Constant(_WORDS, [0xFF] * LANES)
+    weights, numbers = builder.bitcast(weights, _WORDS), builder.bitcast(numbers, _WORDS)
+    pairs = (
+        (builder.and_(weights, low), builder.ashr(builder.shl(numbers, eight), eight)),
+        (builder.lshr(weights, eight), builder.ashr(numbers, eight)),
+    )
+    for pair in pairs:
+        total = builder.add(total, called(builder, "llvm.x86.avx2.pmadd.wd", _HALF, pair))
+    return total
+
+
+def _largest_bits(_: Any, lanes: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        sizes = builder.and_(builder.bitcast(arguments[0], INTEGERS), integers(0x7FFFFFFF))
+        return called(builder, "llvm.vector.reduce.umax.v16i32", ir.IntType(32), [sizes])
+
+    return types.int32(FLOAT_LANES), generate
+
+
+def _of_bits(_: Any, number: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], FLOAT)
+
+    return types.float32(types.int32), generate
+
+
+def _rounded(_: Any, lanes: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.fptosi(builder.call(of_llvm(builder, "llvm.rint.v16f32", 1), arguments), INTEGERS)
+
+    return _integer_lanes(FLOAT_LANES), generate
+
+
+def _put_bytes(_: Any, array: Any, row: Any, column: Any, lanes: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = ir.VectorType(ir.IntType(8), LANES)
+        address = builder.bitcast(address_of(context, builder, signature, arguments), kind.as_pointer())
+        builder.store(builder.trunc(arguments[3], kind), address, align=1)
+        return context.get_dummy_value()
+
+    return types.void(array, row, column, _integer_lanes), generate
+
+
+def _integer_total(_: Any, lanes: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return called(builder, "llvm.vector.reduce.add.v16i32", ir.IntType(32), arguments)
+
+    return types.int32(_integer_lanes), generate
+
+
+# In a kernel; of bytes, in rows in C order:
+integers_at: Callable[..., Any] = intrinsic(_integers_at)  # integers_at(bytes, row, column): 64 bytes as 16 int32
+halves_at: Callable[..., Any] = intrinsic(_halves_at)  # halves_at(bytes, row, column): 16 finite float16 as floats
+bytes_at: Callable[..., Any] = intrinsic(_bytes_at("zext"))  # bytes_at(bytes, row, column): 16 uint8 as floats
+signed_bytes_at: Callable[..., Any] = intrinsic(_bytes_at("sext"))  # signed_bytes_at(bytes, row, column): 16 int8
+spread_integer: Callable[..., Any] = intrinsic(_spread_integer)  # spread_integer(number): the same int32 in each
+# One number of a row, found without the check whether an index is negative: integer_at(int32s, row, column), float_at.
+integer_at: Callable[..., Any] = intrinsic(_integer_at)
+float_at: Callable[..., Any] = intrinsic(_float_at)
+spread_integer_at: Callable[..., Any] = intrinsic(_spread_integer_at)  # the same int32 in each, as `integer_at`
+plus_integers: Callable[..., Any] = intrinsic(elementwise("add", _integer_lanes))
+bits: Callable[..., Any] = intrinsic(_bits)  # bits(lanes, shift, mask): lanes >> shift & mask
+joined_bits: Callable[..., Any] = intrinsic(_joined_bits)  # joined_bits(low, high, shift): low | high << shift
+as_floats: Callable[..., Any] = intrinsic(_as_floats)  # as_floats(integers): rounded to the nearest
+# dot_bytes(total, weights, numbers): to each total, the products of four uint8 and four int8 are added.
+dot_bytes: Callable[..., Any] = intrinsic(_dot_bytes)
+largest_bits: Callable[..., Any] = intrinsic(
+    _largest_bits
+)  # largest_bits(lanes): of the largest number without its sign
+of_bits: Callable[..., Any] = intrinsic(_of_bits)  # of_bits(number): the float32 that has the bits of an int32
+rounded: Callable[..., Any] = intrinsic(_rounded)  # rounded(lanes): the nearest integers, halves to the even ones
+put_bytes: Callable[..., None] = intrinsic(_put_bytes)  # put_bytes(array, row, column, integers): their lowest bytes
+integer_total: Callable[..., Any] = intrinsic(_integer_total)  # integer_total(integers): their sum
