@@ -230,6 +230,8 @@ def _totals(
 def _elementwise(operation: str, kind: Any = _lanes) -> Any:
     def typed(_: Any, first: Any, second: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            if operation.startswith("llvm."):
+                return builder.call(_of_llvm(builder, operation, 2), arguments)
             return getattr(builder, operation)(*arguments)
 
         return kind(kind, kind), generate
@@ -466,6 +468,7 @@ plus: Callable[..., Any] = intrinsic(_elementwise("fadd"))
 times: Callable[..., Any] = intrinsic(_elementwise("fmul"))
 minus: Callable[..., Any] = intrinsic(_elementwise("fsub"))
 over: Callable[..., Any] = intrinsic(_elementwise("fdiv"))
+larger: Callable[..., Any] = intrinsic(_elementwise("llvm.maxnum.v16f32"))  # of a number and none, the number
 root: Callable[..., Any] = intrinsic(_root)
 
 # Of bytes, in rows in C order:

@@ -19,13 +19,12 @@ from chainrule.base.jit import use_parallel_threads
 from chainrule.base.lanes import LANES
 from chainrule.neural.layers.basic import FeedForward, NormFromOne, gelu
 from chainrule.neural.layers.matrix_products import is_in_blocks, packed_width, scales_of
+from chainrule.neural.packed.attention_kernels import attend, attend_on_threads
 from chainrule.neural.packed.block_kernels import quantise
 from chainrule.neural.packed.layouts import Multiplication, Vectors, kernel_lock, matrix_of, steps
 from chainrule.neural.packed.reading_kernels import (
     add_and_norm,
     add_to_rows,
-    attend,
-    attend_on_threads,
     gate_and_quantise,
     norm_and_quantise,
     norm_heads,
