@@ -110,27 +110,29 @@ def release_freed_memory() -> None:
             trim(0)
 
 
-_CHUNK, _LINE = 1 << 25, 64  # bytes that arrays share; at multiples of which arrays begin
+_CHUNK, _LINE = 1 << 26, 64  # bytes that arrays share; at multiples of which arrays begin
 
 
 class _SideBySide:
     """Arrays of zeros in the same memory, of which systems make large pages, as they do of no small array."""
 
     def __init__(self) -> None:
-        self._chunk: weakref.ref[ndarray] | None = None  # freed with the last of its arrays
-        self._used, self._lock = 0, threading.Lock()
+        self._chunks: list[tuple[weakref.ref[ndarray], int]] = []  # freed with their last array; bytes in use
+        self._lock = threading.Lock()
 
     def __call__(self, size: int) -> UInt8[ndarray, " size"]:
         import numpy as np
 
         with self._lock:
-            chunk = None if self._chunk is None else self._chunk()
-            if chunk is None or self._used + size > len(chunk):
-                chunk = np.zeros(max(_CHUNK, size), np.uint8)  # NumPy asks for large pages
-                self._chunk, self._used = weakref.ref(chunk), 0
-            begin = self._used
-            self._used += -(-size // _LINE) * _LINE
-            return chunk[begin : begin + size]
+            for i, (known, used) in enumerate(self._chunks):  # noqa: B007
+                if (chunk := known()) is not None and used + size <= len(chunk):
+                    break
+            else:
+                chunk, used, i = np.zeros(max(_CHUNK, size), np.uint8), 0, 0  # NumPy asks for large pages
+                self._chunks = [pair for pair in self._chunks if pair[0]() is not None]
+                self._chunks.insert(0, (weakref.ref(chunk), 0))
+            self._chunks[i] = (self._chunks[i][0], used + -(-size // _LINE) * _LINE)
+            return chunk[used : used + size]
 
 
 zeros_side_by_side = _SideBySide()  # zeros_side_by_side(size): an array of uint8
