@@ -128,9 +128,10 @@ class _SideBySide:
                 if (chunk := known()) is not None and used + size <= len(chunk):
                     break
             else:
-                chunk, used, i = np.zeros(max(_CHUNK, size), np.uint8), 0, 0  # NumPy asks for large pages
+                chunk, used = np.zeros(max(_CHUNK, size), np.uint8), 0  # NumPy asks for large pages
                 self._chunks = [pair for pair in self._chunks if pair[0]() is not None]
-                self._chunks.insert(0, (weakref.ref(chunk), 0))
+                i = len(self._chunks)
+                self._chunks.append((weakref.ref(chunk), 0))
             self._chunks[i] = (self._chunks[i][0], used + -(-size // _LINE) * _LINE)
             return chunk[used : used + size]
 
