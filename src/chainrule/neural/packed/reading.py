@@ -1,9 +1,9 @@
 """A Transformer in packed weights, read by kernels from the first block to the last, where its blocks are plain.
 
 Plain blocks have RMSNorm with gains before each sub-layer, perhaps another one after it, rotary positions, and gates by
-silu or GELU: LLaMA, Mistral, Qwen 2 and 3, Gemma 1 to 3, SmolLM3, Phi-3. All others go through torch, with the same
-products. What stands between two products is one call of a kernel or two, since a step of one token otherwise spends
-two thirds of its time in calls.
+silu or GELU: LLaMA, Mistral, Qwen 2 and 3, Gemma 1 to 3, SmolLM3, Phi-3, Granite. All others go through torch, with the
+same products. What stands between two products is one call of a kernel or two, since a step of one token otherwise
+spends two thirds of its time in calls.
 """
 
 from __future__ import annotations
@@ -108,6 +108,7 @@ class PackedReader:
         self.cap = 0.0 if attention.cap is None else attention.cap
         self.head_epsilon = torch.finfo(torch.float32).eps if attention.epsilon is None else attention.epsilon
         self.is_gelu = _fed(blocks[0]).activation is gelu
+        self.share = None if blocks[0].scale == 1 else np.float32(blocks[0].scale)  # of sub-layers in what is added
 
     def __call__(
         self,
@@ -161,12 +162,16 @@ class PackedReader:
             weights.out(middle, threads, added)
             if weights.after:
                 norm_rows(added, weights.after[0], self.epsilon)
+            if self.share is not None:
+                added *= self.share
             norm_and_quantise(summed, added, weights.before[1], self.epsilon, normed, *narrow[1:])
             weights.up(narrow, threads, hidden)
             gate_and_quantise(hidden, self.is_gelu, gated, *wide[1:])
             weights.down(wide, threads, added)
             if weights.after:
                 norm_rows(added, weights.after[1], self.epsilon)
+            if self.share is not None:
+                added *= self.share
         add_and_norm(summed, added, self.last, self.epsilon, normed)
         steps.end()
         return torch.from_numpy(normed).view(rows, length, width)
@@ -224,7 +229,14 @@ def packed_reader(
 def _shape(block: Block) -> tuple[object, ...]:
     """What all blocks of a reader have in common."""
     attention, layer = block.attention, _fed(block)
-    sizes = (attention.heads, attention.key_heads, attention.head_width, layer.up.out_features, layer.activation)
+    sizes = (
+        attention.heads,
+        attention.key_heads,
+        attention.head_width,
+        layer.up.out_features,
+        layer.activation,
+        block.scale,
+    )
     return (*sizes, attention.factor, attention.cap, *map(_epsilon, (*block.norms, *block.norms_after)))
 
 
@@ -251,7 +263,7 @@ def _is_plain(block: Block) -> bool:
     """Whether a block is one that kernels can read, with packed matrices."""
     if block.recurrent or block.post or block.parallel or len(block.norms) != 2:
         return False
-    if block.layer_input is not None or block.block_scale is not None or block.scale != 1:
+    if block.layer_input is not None or block.block_scale is not None:
         return False
     attention, layer = block.attention, block.feed_forward
     if not isinstance(layer, FeedForward) or block.experts_beside is not None or not layer.gated or layer.clamped:
