@@ -185,27 +185,39 @@ def _attend_four(
     by_scale = spread(np.float32(scale))
     is_single = length == 1
     for s in range(0, count - count % _FOUR, _FOUR):
-        a0 = a1 = a2 = a3 = b0 = b1 = b2 = b3 = c0 = c1 = c2 = c3 = d0 = d1 = d2 = d3 = spread(np.float32(0))
         at = low + s
         if is_single and s + LANES + _FOUR <= count:  # its keys come from memory
             for j in range(_FOUR):
                 for k in range(0, keys.shape[3], _LINE // keys.itemsize):
                     ask_for(own, at + LANES + j, k)
+        a0 = a1 = a2 = a3 = spread(np.float32(0))
         for k in range(0, width, LANES):
-            q0, q1 = lanes_at(query0, h0, k), lanes_at(query1, h1, k)
-            q2, q3 = lanes_at(query2, h2, k), lanes_at(query3, h3, k)
             key = weights_at(own, factors, at, k)
-            a0, a1 = times_plus(q0, key, a0), times_plus(q1, key, a1)
-            a2, a3 = times_plus(q2, key, a2), times_plus(q3, key, a3)
+            a0 = times_plus(lanes_at(query0, h0, k), key, a0)
+            a1 = times_plus(lanes_at(query1, h1, k), key, a1)
+            a2 = times_plus(lanes_at(query2, h2, k), key, a2)
+            a3 = times_plus(lanes_at(query3, h3, k), key, a3)
+        b0 = b1 = b2 = b3 = spread(np.float32(0))
+        for k in range(0, width, LANES):
             key = weights_at(own, factors, at + 1, k)
-            b0, b1 = times_plus(q0, key, b0), times_plus(q1, key, b1)
-            b2, b3 = times_plus(q2, key, b2), times_plus(q3, key, b3)
+            b0 = times_plus(lanes_at(query0, h0, k), key, b0)
+            b1 = times_plus(lanes_at(query1, h1, k), key, b1)
+            b2 = times_plus(lanes_at(query2, h2, k), key, b2)
+            b3 = times_plus(lanes_at(query3, h3, k), key, b3)
+        c0 = c1 = c2 = c3 = spread(np.float32(0))
+        for k in range(0, width, LANES):
             key = weights_at(own, factors, at + 2, k)
-            c0, c1 = times_plus(q0, key, c0), times_plus(q1, key, c1)
-            c2, c3 = times_plus(q2, key, c2), times_plus(q3, key, c3)
+            c0 = times_plus(lanes_at(query0, h0, k), key, c0)
+            c1 = times_plus(lanes_at(query1, h1, k), key, c1)
+            c2 = times_plus(lanes_at(query2, h2, k), key, c2)
+            c3 = times_plus(lanes_at(query3, h3, k), key, c3)
+        d0 = d1 = d2 = d3 = spread(np.float32(0))
+        for k in range(0, width, LANES):
             key = weights_at(own, factors, at + 3, k)
-            d0, d1 = times_plus(q0, key, d0), times_plus(q1, key, d1)
-            d2, d3 = times_plus(q2, key, d2), times_plus(q3, key, d3)
+            d0 = times_plus(lanes_at(query0, h0, k), key, d0)
+            d1 = times_plus(lanes_at(query1, h1, k), key, d1)
+            d2 = times_plus(lanes_at(query2, h2, k), key, d2)
+            d3 = times_plus(lanes_at(query3, h3, k), key, d3)
         sixteen = totals(a0, a1, a2, a3, b0, b1, b2, b3, c0, c1, c2, c3, d0, d1, d2, d3)
         put_lanes(weights, 0, s * _FOUR, times(sixteen, by_scale))
     for s in range(count - count % _FOUR, count):

@@ -155,9 +155,8 @@ def multiplication(form: Form, *, parallel: bool) -> Callable[..., None]:
             totals = np.empty((min(count, tile), LANES), np.float32)  # side by side, so that the cache holds them
             for first in range(0, count, tile):
                 last = min(first + tile, count)
-                only = spread(np.float32(0))  # the total of a single vector, which no memory delays
                 for j in range(last - first):
-                    put_lanes(totals, j, 0, only)
+                    put_lanes(totals, j, 0, spread(np.float32(0)))
                 at = 0
                 for head in range(blocks // per_head):
                     d = halves_at(weight, g, at)
@@ -220,9 +219,7 @@ def multiplication(form: Form, *, parallel: bool) -> Callable[..., None]:
                             b = dot_bytes(b, w5, spread_integer_at(numbers, j, x + 5))
                             b = dot_bytes(b, w6, spread_integer_at(numbers, j, x + 6))
                             b = dot_bytes(b, w7, spread_integer_at(numbers, j, x + 7))
-                            total = only
-                            if count > 1:
-                                total = lanes_at(totals, j - first, 0)
+                            total = lanes_at(totals, j - first, 0)
                             if halved:
                                 both = times_plus(as_floats(b), s1, times(as_floats(a), s0))
                                 total = times_plus(both, spread(scale), total)
@@ -230,12 +227,7 @@ def multiplication(form: Form, *, parallel: bool) -> Callable[..., None]:
                                 total = times_plus(as_floats(plus_integers(a, b)), times(s0, spread(scale)), total)
                             if has_minima:
                                 total = times_plus(minimum, spread(float_at(shifts, j, block)), total)
-                            if count > 1:
-                                put_lanes(totals, j - first, 0, total)
-                            else:
-                                only = total
-                if count == 1:
-                    put_lanes(totals, 0, 0, only)
+                            put_lanes(totals, j - first, 0, total)
                 for j in range(first, last):
                     put_lanes(out, j, g * LANES, lanes_at(totals, j - first, 0))
 
