@@ -2,7 +2,8 @@
 
 A score is summed in sixteen lanes, and the exponentials of a query's scores, too, from the first key that it sees on;
 values are added key by key. Four queries of a row that read the same head of keys, at other positions or as heads of
-one group, read them together: `_attend_four`, to the bits of `_attend_one`.
+one group, read them together: `_attend_four`, to the bits of `_attend_one`. Other Transformers take from here the
+attention of a single query to the keys in a cache (`layers/attention.py`).
 Legend: N tokens, those of a row one after the other, B rows, H heads of queries, K heads of keys and values, d their
 width, a multiple of 2 LANES.
 """

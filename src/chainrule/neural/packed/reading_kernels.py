@@ -1,6 +1,4 @@
-"""What stands between the products of a Transformer in packed weights: norms, rotations, attention, gates.
-
-Other Transformers take from here the attention of a single query to the keys in a cache (`layers/attention.py`).
+"""What stands between the products of a Transformer in packed weights: norms, rotations, gates, keys and values.
 
 Every sum has its order (`base.lanes`), and every query its own: so a hidden state depends neither on the processor, nor
 on threads, nor on how many tokens are read at once, nor on other rows.
