@@ -245,7 +245,9 @@ def test_every_option_that_is_mentioned_exists(page: str) -> None:
     ours = re.sub(r"```dockerfile\n.*?```", "", GUIDE[page], flags=re.DOTALL)
     ours = re.sub(r"`(lmplz|build_binary|query)[^`]*`", "", ours)  # KenLM's own options
     mentioned = set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", ours))
-    known = set(re.findall(r"--([a-z0-9-]+)", " ".join([EVERYWHERE, *(name for own in VERBS.values() for name in own)])))
+    known = set(
+        re.findall(r"--([a-z0-9-]+)", " ".join([EVERYWHERE, *(name for own in VERBS.values() for name in own)]))
+    )
     known |= {"help", "install-completion"} | {name.removeprefix("--") for name in mentioned if is_negative(name)}
     known |= {"nproc-per-node", "include", "tasks"}  # torchrun's, and lm-eval's with their underscores cut off
     known |= {"isymbols", "osymbols"}  # of fstcompile

@@ -374,16 +374,31 @@ def test_how_many_are_drafted() -> None:
     assert len(draft) == 8
     for place in range(8):
         lengths.note(draft, place, is_right=True)
-    assert len(lengths.choose(guess_all([1.0] * 20), 15)) == 15
+    draft = lengths.choose(guess_all([1.0] * 20), 15)
+    assert len(draft) == 15
+    for place in range(15):
+        lengths.note(draft, place, is_right=True)
     assert lengths.choose(guess_all([0.3] * 20), 15) == []
     lengths.note(draft, 3, is_right=False)
     assert len(lengths.choose(guess_all([1.0] * 20), 15)) == 6
     lengths = DraftLength()
     for _ in range(4):  # the chance falls to 0.99 2 / (4 + 2)
-        assert lengths.choose(guess_all([0.99] * 20), 15)
         lengths.note([Guess(5, 0.99)], 0, is_right=False)
     assert lengths.choose(guess_all([0.99] * 20), 15) == []
     assert lengths.choose(iter([Guess(END, 1.0)]), 15) == []
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("tokens", [20, 60, 300])
+def test_texts_whose_guesses_are_all_wrong_take_little_longer(tokens: int, seed: int) -> None:
+    """Whatever their confidences say: N tokens take 1.03 N + 1 passes of one token at most."""
+    lengths, random, passes = DraftLength(), np.random.default_rng(seed), 0.0
+    for _ in range(tokens):
+        draft = lengths.choose(guess_all(random.uniform(0.2, 1, 31).tolist()), 31)
+        passes += lengths.cost(1 + len(draft)) if draft else 1
+        if draft:
+            lengths.note(draft, 0, is_right=False)
+    assert passes <= 1.03 * tokens + 1
 
 
 def test_costs_are_measured() -> None:
@@ -393,7 +408,10 @@ def test_costs_are_measured() -> None:
     assert lengths.choose(guess_all([1.0] * 20), 15) == []  # nothing is measured yet
     for _ in range(2):
         lengths.note_pass(1, 0.01)
-    assert lengths.choose(guess_all([1.0] * 20), 15)
+    draft = lengths.choose(guess_all([1.0] * 20), 15)
+    assert draft
+    for place in range(len(draft)):
+        lengths.note(draft, place, is_right=True)
     for _ in range(200):
         lengths.note_pass(8, 0.08)
         lengths.note_pass(2, 0.02)
@@ -403,7 +421,7 @@ def test_costs_are_measured() -> None:
         lengths.note_pass(8, 0.012)
         lengths.note_pass(2, 0.011)
     lengths.note_pass(1, 0.01)
-    assert len(lengths.choose(guess_all([1.0] * 20), 15)) == 8
+    assert len(lengths.choose(guess_all([1.0] * 20), 15)) == 15
 
 
 def test_networks_that_cannot_read_ahead_say_so() -> None:

@@ -224,6 +224,7 @@ SHAPES: dict[str, dict[str, object]] = {
     "gemma3": GEMMA,
     "smollm3": {"unrotated_layers": (1,)},
     "phi3": {"head_width": 64, "rotary_width": 32},
+    "granite": {"residual_scale": 0.22, "attention_scale": 0.05, "embedding_scale": 12.0, "logit_scale": 0.1},
     "nanochat": {"query_key_norm": True, "norm_gain": True, "biases": True},
 }
 

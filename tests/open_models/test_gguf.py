@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import struct
 import time
@@ -265,6 +266,15 @@ def test_half_precision_stays_so_in_a_folder_of_ours(tmp_path: Path) -> None:
     assert network.encoder.blocks[0].feed_forward.up.weight.dtype == torch.float16
     before, after = (chainrule.load(path).score(TEXTS) for path in (source, tmp_path / "lm"))
     assert before.tolist() == after.tolist()
+
+
+def test_what_opening_took_is_given_back(tmp_path: Path) -> None:
+    model = chainrule.load(write_gguf(tmp_path / "tiny.gguf", shaken(CAUSAL["llama"]), byte_level()))
+    maps = Path("/proc/self/maps")
+    gc.collect()
+    assert not maps.exists() or str(tmp_path) not in maps.read_text()  # of small arrays
+    assert "numbers" not in vars(model.tokenizer.splitter)
+    assert byte_level().get_vocab().items() <= model.tokenizer.splitter.numbers.items()
 
 
 def test_other_architectures_and_cutters_are_refused_by_name(tmp_path: Path) -> None:

@@ -336,6 +336,8 @@ def _totals(
 def elementwise(operation: str, kind: Any = FLOAT_LANES) -> Any:
     def typed(_: Any, first: Any, second: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            if operation.startswith("llvm."):
+                return builder.call(of_llvm(builder, operation, 2), arguments)
             return getattr(builder, operation)(*arguments)
 
         return kind(kind, kind), generate
@@ -404,6 +406,7 @@ plus: Callable[..., Any] = intrinsic(elementwise("fadd"))
 times: Callable[..., Any] = intrinsic(elementwise("fmul"))
 minus: Callable[..., Any] = intrinsic(elementwise("fsub"))
 over: Callable[..., Any] = intrinsic(elementwise("fdiv"))
+larger: Callable[..., Any] = intrinsic(elementwise("llvm.maxnum.v16f32"))  # of a number and none, the number
 root: Callable[..., Any] = intrinsic(_root)
 
 # exponential(lanes): e to the power of each, the same bits on every processor, with an error of 1e-7; 0 below -87.

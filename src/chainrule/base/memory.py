@@ -10,6 +10,8 @@ import gc
 import os
 import re
 import sys
+import threading
+import weakref
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union, overload
@@ -19,6 +21,7 @@ from chainrule.errors import EstimationError, SettingError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from jaxtyping import UInt8
     from numpy import ndarray
 
 MEMORY_HINT = "if more is available than the system reports, say so: CHAINRULE_MEMORY=64G"
@@ -105,6 +108,35 @@ def release_freed_memory() -> None:
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
         if trim is not None:
             trim(0)
+
+
+_CHUNK, _LINE = 1 << 26, 64  # bytes that arrays share; at multiples of which arrays begin
+
+
+class _SideBySide:
+    """Arrays of zeros in the same memory, of which systems make large pages, as they do of no small array."""
+
+    def __init__(self) -> None:
+        self._chunks: list[tuple[weakref.ref[ndarray], int]] = []  # freed with their last array; bytes in use
+        self._lock = threading.Lock()
+
+    def __call__(self, size: int) -> UInt8[ndarray, " size"]:
+        import numpy as np
+
+        with self._lock:
+            for i, (known, used) in enumerate(self._chunks):  # noqa: B007
+                if (chunk := known()) is not None and used + size <= len(chunk):
+                    break
+            else:
+                chunk, used = np.zeros(max(_CHUNK, size), np.uint8), 0  # NumPy asks for large pages
+                self._chunks = [pair for pair in self._chunks if pair[0]() is not None]
+                i = len(self._chunks)
+                self._chunks.append((weakref.ref(chunk), 0))
+            self._chunks[i] = (self._chunks[i][0], used + -(-size // _LINE) * _LINE)
+            return chunk[used : used + size]
+
+
+zeros_side_by_side = _SideBySide()  # zeros_side_by_side(size): an array of uint8
 
 
 def release_mapped(array: ndarray) -> None:

@@ -38,6 +38,8 @@ _TRUST = 2.0  # checks that a confidence counts for
 _LEAST_CHANCE = 0.05  # that a guess is reached and right
 _LEAST_GAIN = 1.03  # tokens for the time of one
 _FIRST_MOST, _LEAST_MOST = 8, 4  # guesses at a time
+_FIRST_CREDIT, _MOST_CREDIT = 1.0, 4.0  # passes of one token that wrong guesses may cost
+_SPENT = 0.03  # such passes more for each one, so that texts whose guesses are all wrong take little longer
 _REMEASURED = 32  # passes, after which one reads a single token
 _FIRST_MEASURED = 2  # passes of a single token, before there are drafts
 _USUAL_COSTS = ((2, 1.4), (16, 2.6))  # the time of passes, by their tokens, in passes of one token
@@ -46,7 +48,8 @@ _USUAL_COSTS = ((2, 1.4), (16, 2.6))  # the time of passes, by their tokens, in 
 class DraftLength:
     """How many guesses are worth reading: by how often such guesses were right, and what passes took.
 
-    A pass over T tokens costs a + b T passes over one, fitted by least squares to the latest ones.
+    A pass over T tokens costs a + b T passes over one, fitted by least squares to the latest ones. Guesses are paid for
+    from a credit, which grows by what right ones saved: where all are wrong, N tokens take 1.03 N + 1 passes at most.
     """
 
     def __init__(self, clock: Callable[[], float] | None = None) -> None:
@@ -55,6 +58,7 @@ class DraftLength:
         self._right = [0.0] * _CLASSES
         self._checked = [0.0] * _CLASSES
         self._most = _FIRST_MOST
+        self._credit = _FIRST_CREDIT
         self._single: list[float] = []  # seconds of the last passes over one token
         self._since_single = 0
         self._sums = np.zeros((2, 2)), np.zeros(2)
@@ -68,10 +72,13 @@ class DraftLength:
             return []
         self._right = [_RETRYING * right for right in self._right]
         self._checked = [_RETRYING * checked for checked in self._checked]
+        self._credit = min(self._credit + _SPENT, _MOST_CREDIT)
         chosen: list[Guess] = []
         best, best_rate, expected, chance = 0, _LEAST_GAIN, 1.0, 1.0
         for guess in guesses:
             if len(chosen) == min(most, self._most) or guess.token in (END, UNKNOWN):
+                break
+            if self.cost(2 + len(chosen)) - 1 > self._credit:
                 break
             chosen.append(guess)
             chance *= self.rate(guess.confidence)
@@ -80,6 +87,8 @@ class DraftLength:
                 best, best_rate = len(chosen), rate
             if chance < _LEAST_CHANCE:
                 break
+        if best:
+            self._credit -= self.cost(1 + best) - 1
         return chosen[:best]
 
     def rate(self, confidence: float) -> float:
@@ -96,6 +105,7 @@ class DraftLength:
             self._most = max(_LEAST_MOST, 2 * place)
         elif place + 1 == len(guesses):
             self._most = max(self._most, 2 * len(guesses))
+        self._credit += is_right
         i = _class_of(guesses[place].confidence)
         self._right[i] = _FORGETTING * self._right[i] + is_right
         self._checked[i] = _FORGETTING * self._checked[i] + 1

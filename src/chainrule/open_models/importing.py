@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from chainrule.base.memory import release_freed_memory
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural.config import NetworkConfig, settings_of
@@ -81,6 +82,9 @@ def import_checkpoint(checkpoint: Checkpoint, progress: Progress = silent, *, ex
     splitter = splitter_of(checkpoint)
     numbering, warnings = _numbering_of(checkpoint, architecture, tensors, splitter)
     warnings += left_out
+    tokenizer = Tokenizer(splitter, vocabulary_of(splitter, numbering))
+    splitter.forget_numbers()
+    release_freed_memory()  # before weights take more
     pooling = read_pooling(checkpoint, config.context) if architecture.family == "text-encoder" else {}
     config = replace(config, memory="document", **numbering.settings(), **pooling)
     tensors.check_layers(getattr(config, "layers", 0) * max(1, getattr(config, "experts", 0)))
@@ -92,12 +96,12 @@ def import_checkpoint(checkpoint: Checkpoint, progress: Progress = silent, *, ex
     for done, (name, array) in enumerate(read):
         arrays[name] = array
         progress("opening", done + 1, len(shapes))
+    release_freed_memory()
     record = record_of(
         checkpoint, {name: shapes[name] for name in arrays}, ignored, warnings, {"tokens": numbering._asdict()}
     )
     if any(array.dtype == np.uint8 for array in arrays.values()):
         record["quantised"] = True
-    tokenizer = Tokenizer(splitter, vocabulary_of(splitter, numbering))
     return Imported(architecture.family, {"network": settings_of(config)}, arrays, tokenizer, record)
 
 

@@ -113,7 +113,7 @@ def unpack_mxfp4(
     return weights.view(BFLOAT16).reshape(experts, rows, 32 * count).swapaxes(1, 2)
 
 
-_TOGETHER = 1 << 22  # weights that are packed at a time
+_TOGETHER = 1 << 20  # weights that are packed at a time
 _FAR = 1 << 40
 
 

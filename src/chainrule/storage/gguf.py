@@ -28,6 +28,8 @@ from chainrule.base.bfloat16 import BFLOAT16
 from chainrule.base.files import open_regular, replace_file
 from chainrule.errors import ModelFormatError
 
+_COPIED = 1 << 16  # bytes, up to which an array is a copy: a view would keep the pages of the file around it
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -211,6 +213,8 @@ class Tensors(Mapping[str, "ndarray"]):
     def __getitem__(self, name: str) -> ndarray:
         layout = self._layouts[name]
         data = np.frombuffer(self._mapped, np.uint8, layout.bytes, layout.begin)
+        if layout.bytes <= _COPIED:
+            data = data.copy()
         return dequantise(layout.kind, data).reshape(layout.shape)
 
     def stored(self, name: str) -> tuple[BlockType, UInt8[ndarray, "*rows blocks bytes"]]:

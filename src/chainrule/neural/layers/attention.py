@@ -101,7 +101,7 @@ def _attend_once(
         begins = visible.argmax(1)
         if not np.array_equal(visible.sum(1), columns - begins):
             return None
-    from chainrule.neural.packed.reading_kernels import attend as attend_by_kernel
+    from chainrule.neural.packed.attention_kernels import attend as attend_by_kernel
 
     both = key.detach()
     if not is_packed:

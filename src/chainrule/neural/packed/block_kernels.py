@@ -23,12 +23,12 @@ from chainrule.base.lanes import (
 )
 from chainrule.neural.packed.integer_lanes import (
     as_floats,
+    ask_for,
     bits,
     bytes_at,
     dot_bytes,
     float_at,
     halves_at,
-    integer_at,
     integer_total,
     integers_at,
     joined_bits,
@@ -52,6 +52,8 @@ BLOCK = 32  # numbers of a vector, and weights, that share a scale
 WORDS = 8  # of four numbers each, in a block
 _LOW, _FIFTH, _SIXTH = 0x0F0F0F0F, 0x01010101, 0x03030303
 _LARGEST, _PLANE = 127, 64
+_LINE, _AHEAD = 64, 2048  # bytes that a processor loads at once; how far ahead it is asked for weights
+_ASKED_FROM = 5  # vectors, from which on their products take longer than it does to find the weights by itself
 _INFINITE, _TINY = 0x7F800000, 0x00800000  # the bits of infinity, and of the smallest number in full precision
 
 
@@ -130,6 +132,7 @@ def multiplication(form: Form, *, parallel: bool) -> Callable[..., None]:
     """
     low_bits, more_bits, offset, has_minima, per_head, halved = form
     head_bytes, small, is_super = form.head_bytes, LANES, form.blocks > 1
+    block_bytes = -(-form.bytes // form.blocks)
 
     compiled = parallel_kernel if parallel else allocating_kernel
     tile = 64 if parallel else 16  # vectors, whose totals the cache holds; Numba's cache tells the two apart by it
@@ -143,6 +146,13 @@ def multiplication(form: Form, *, parallel: bool) -> Callable[..., None]:
         out: Float32[ndarray, "B N"],
     ) -> None:
         count, blocks = scales.shape
+        firsts, shifts = np.empty((count, 2 * blocks), np.int32), np.empty((count, blocks), np.float32)
+        for i in range(count):
+            for block in range(blocks):
+                one, two = sums[i, 2 * block], sums[i, 2 * block + 1]
+                firsts[i, 2 * block], firsts[i, 2 * block + 1] = np.int32(-offset * one), np.int32(-offset * two)
+                shift = np.float32(one + two) * scales[i, block]
+                shifts[i, block] = -shift if is_super else shift
         for g in prange(weight.shape[0]):
             totals = np.empty((min(count, tile), LANES), np.float32)  # side by side, so that the cache holds them
             for first in range(0, count, tile):
@@ -169,6 +179,9 @@ def multiplication(form: Form, *, parallel: bool) -> Callable[..., None]:
                                 if has_minima:
                                     minimum = times(m, bytes_at(weight, g, at))
                                     at += small
+                        if count >= _ASKED_FROM and first == 0:
+                            for k in range(0, block_bytes, _LINE):
+                                ask_for(weight, g, at + _AHEAD + k)
                         w0, w1 = integers_at(weight, g, at), integers_at(weight, g, at + 64)
                         w2, w3 = integers_at(weight, g, at + 128), integers_at(weight, g, at + 192)
                         at += 256
@@ -195,14 +208,15 @@ def multiplication(form: Form, *, parallel: bool) -> Callable[..., None]:
                             at += 128
                         x = block * WORDS
                         for j in range(first, last):
-                            one, two = integer_at(sums, j, 2 * block), integer_at(sums, j, 2 * block + 1)
                             scale = float_at(scales, j, block)
-                            a = spread_integer(np.int32(-offset * one))
+                            a = b = spread_integer(np.int32(0))
+                            if offset:
+                                a = spread_integer_at(firsts, j, 2 * block)
+                                b = spread_integer_at(firsts, j, 2 * block + 1)
                             a = dot_bytes(a, w0, spread_integer_at(numbers, j, x))
                             a = dot_bytes(a, w1, spread_integer_at(numbers, j, x + 1))
                             a = dot_bytes(a, w2, spread_integer_at(numbers, j, x + 2))
                             a = dot_bytes(a, w3, spread_integer_at(numbers, j, x + 3))
-                            b = spread_integer(np.int32(-offset * two))
                             b = dot_bytes(b, w4, spread_integer_at(numbers, j, x + 4))
                             b = dot_bytes(b, w5, spread_integer_at(numbers, j, x + 5))
                             b = dot_bytes(b, w6, spread_integer_at(numbers, j, x + 6))
@@ -214,10 +228,7 @@ def multiplication(form: Form, *, parallel: bool) -> Callable[..., None]:
                             else:
                                 total = times_plus(as_floats(plus_integers(a, b)), times(s0, spread(scale)), total)
                             if has_minima:
-                                shift = np.float32(one + two) * scale
-                                if is_super:
-                                    shift = -shift
-                                total = times_plus(minimum, spread(shift), total)
+                                total = times_plus(minimum, spread(float_at(shifts, j, block)), total)
                             put_lanes(totals, j - first, 0, total)
                 for j in range(first, last):
                     put_lanes(out, j, g * LANES, lanes_at(totals, j - first, 0))

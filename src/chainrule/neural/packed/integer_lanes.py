@@ -95,13 +95,6 @@ def _spread_integer_at(_: Any, array: Any, row: Any, column: Any) -> Any:
     return _integer_lanes(array, row, column), generate
 
 
-def _integer_at(_: Any, array: Any, row: Any, column: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _at_bytes(context, builder, signature, arguments, ir.IntType(32))
-
-    return types.int32(array, row, column), generate
-
-
 def _float_at(_: Any, array: Any, row: Any, column: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return _at_bytes(context, builder, signature, arguments, FLOAT)
@@ -218,10 +211,9 @@ halves_at: Callable[..., Any] = intrinsic(_halves_at)  # halves_at(bytes, row, c
 bytes_at: Callable[..., Any] = intrinsic(_bytes_at("zext"))  # bytes_at(bytes, row, column): 16 uint8 as floats
 signed_bytes_at: Callable[..., Any] = intrinsic(_bytes_at("sext"))  # signed_bytes_at(bytes, row, column): 16 int8
 spread_integer: Callable[..., Any] = intrinsic(_spread_integer)  # spread_integer(number): the same int32 in each
-# One number of a row, found without the check whether an index is negative: integer_at(int32s, row, column), float_at.
-integer_at: Callable[..., Any] = intrinsic(_integer_at)
+# One number of a row, found without the check whether an index is negative: float_at(rows, row, column).
 float_at: Callable[..., Any] = intrinsic(_float_at)
-spread_integer_at: Callable[..., Any] = intrinsic(_spread_integer_at)  # the same int32 in each, as `integer_at`
+spread_integer_at: Callable[..., Any] = intrinsic(_spread_integer_at)  # the same int32 in each, as `float_at`
 plus_integers: Callable[..., Any] = intrinsic(elementwise("add", _integer_lanes))
 bits: Callable[..., Any] = intrinsic(_bits)  # bits(lanes, shift, mask): lanes >> shift & mask
 joined_bits: Callable[..., Any] = intrinsic(_joined_bits)  # joined_bits(low, high, shift): low | high << shift

@@ -23,6 +23,7 @@ import torch
 
 from chainrule.base.jit import use_parallel_threads
 from chainrule.base.lanes import LANES as LANES  # rows of a group
+from chainrule.base.memory import zeros_side_by_side
 from chainrule.neural.packed.block_kernels import (
     BLOCK,
     Form,
@@ -126,7 +127,7 @@ def packed(rows: int, columns: int, parts: Sequence[tuple[str, int, Iterable[Qua
         groups, form = -(-own_rows // LANES), FORMS[name]
         sizes += [form.bytes, groups]
         total += groups * (columns // (BLOCK * form.blocks)) * form.bytes
-    out = np.zeros(total, np.uint8)
+    out = zeros_side_by_side(total)
     out[:HEAD].view("<i4")[: 3 + len(sizes)] = [rows, columns, len(parts), *sizes]
     for part, (_, _, chunks) in zip(matrix_of(out).parts, parts, strict=True):
         group = 0

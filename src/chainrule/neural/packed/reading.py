@@ -1,14 +1,16 @@
 """A Transformer in packed weights, read by kernels from the first block to the last, where its blocks are plain.
 
 Plain blocks have RMSNorm with gains before each sub-layer, perhaps another one after it, rotary positions, and gates by
-silu or GELU: LLaMA, Mistral, Qwen 2 and 3, Gemma 1 to 3, SmolLM3, Phi-3. All others go through torch, with the same
-products. What stands between two products is one call of a kernel or two, since a step of one token otherwise spends
-two thirds of its time in calls.
+silu or GELU: LLaMA, Mistral, Qwen 2 and 3, Gemma 1 to 3, SmolLM3, Phi-3, Granite. All others go through torch, with the
+same products. What stands between two products is one call of a kernel or two, since a step of one token otherwise
+spends two thirds of its time in calls.
 """
 
 from __future__ import annotations
 
 import math
+from itertools import chain, repeat
+from operator import contains
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
@@ -19,13 +21,12 @@ from chainrule.base.jit import use_parallel_threads
 from chainrule.base.lanes import LANES
 from chainrule.neural.layers.basic import FeedForward, NormFromOne, gelu
 from chainrule.neural.layers.matrix_products import is_in_blocks, packed_width, scales_of
+from chainrule.neural.packed.attention_kernels import attend, attend_on_threads
 from chainrule.neural.packed.block_kernels import quantise
 from chainrule.neural.packed.layouts import Multiplication, Vectors, kernel_lock, matrix_of, steps
 from chainrule.neural.packed.reading_kernels import (
     add_and_norm,
     add_to_rows,
-    attend,
-    attend_on_threads,
     gate_and_quantise,
     norm_and_quantise,
     norm_heads,
@@ -85,7 +86,8 @@ class PackedReader:
         """norm: the one after the last block."""
         modules = _modules(blocks, norm)
         self._places, self._beside = [part._parameters for part in modules], [part._modules for part in modules]
-        self._tensors = [[*parameters.values()] for parameters in self._places]
+        self._tensors = [*chain.from_iterable(map(dict.values, self._places))]  # kept, so that no other has their ids
+        self._ids = [*map(id, self._tensors)]
         self.layers = [
             _Weights(
                 [_gain(part) for part in block.norms],
@@ -106,6 +108,7 @@ class PackedReader:
         self.cap = 0.0 if attention.cap is None else attention.cap
         self.head_epsilon = torch.finfo(torch.float32).eps if attention.epsilon is None else attention.epsilon
         self.is_gelu = _fed(blocks[0]).activation is gelu
+        self.share = None if blocks[0].scale == 1 else np.float32(blocks[0].scale)  # of sub-layers in what is added
 
     def __call__(
         self,
@@ -159,19 +162,24 @@ class PackedReader:
             weights.out(middle, threads, added)
             if weights.after:
                 norm_rows(added, weights.after[0], self.epsilon)
+            if self.share is not None:
+                added *= self.share
             norm_and_quantise(summed, added, weights.before[1], self.epsilon, normed, *narrow[1:])
             weights.up(narrow, threads, hidden)
             gate_and_quantise(hidden, self.is_gelu, gated, *wide[1:])
             weights.down(wide, threads, added)
             if weights.after:
                 norm_rows(added, weights.after[1], self.epsilon)
+            if self.share is not None:
+                added *= self.share
         add_and_norm(summed, added, self.last, self.epsilon, normed)
         steps.end()
         return torch.from_numpy(normed).view(rows, length, width)
 
     def holds(self) -> bool:
         """Whether the blocks still have the weights with which this was made, and no adapters."""
-        return all(map(_is_own, self._places, self._tensors)) and not any("adapter" in part for part in self._beside)
+        ids = map(id, chain.from_iterable(map(dict.values, self._places)))  # at each step, so without a loop in Python
+        return [*ids] == self._ids and not any(map(contains, self._beside, repeat("adapter")))
 
 
 class _KeyValues:
@@ -221,12 +229,15 @@ def packed_reader(
 def _shape(block: Block) -> tuple[object, ...]:
     """What all blocks of a reader have in common."""
     attention, layer = block.attention, _fed(block)
-    sizes = (attention.heads, attention.key_heads, attention.head_width, layer.up.out_features, layer.activation)
+    sizes = (
+        attention.heads,
+        attention.key_heads,
+        attention.head_width,
+        layer.up.out_features,
+        layer.activation,
+        block.scale,
+    )
     return (*sizes, attention.factor, attention.cap, *map(_epsilon, (*block.norms, *block.norms_after)))
-
-
-def _is_own(parameters: dict[str, torch.nn.Parameter | None], weights: Sequence[Tensor | None]) -> bool:
-    return all(own is weight for own, weight in zip(parameters.values(), weights, strict=True))
 
 
 def _modules(blocks: Sequence[Block], norm: torch.nn.Module) -> list[torch.nn.Module]:
@@ -252,7 +263,7 @@ def _is_plain(block: Block) -> bool:
     """Whether a block is one that kernels can read, with packed matrices."""
     if block.recurrent or block.post or block.parallel or len(block.norms) != 2:
         return False
-    if block.layer_input is not None or block.block_scale is not None or block.scale != 1:
+    if block.layer_input is not None or block.block_scale is not None:
         return False
     attention, layer = block.attention, block.feed_forward
     if not isinstance(layer, FeedForward) or block.experts_beside is not None or not layer.gated or layer.clamped:

@@ -1,6 +1,4 @@
-"""What stands between the products of a Transformer in packed weights: norms, rotations, attention, gates.
-
-Other Transformers take from here the attention of a single query to the keys in a cache (`layers/attention.py`).
+"""What stands between the products of a Transformer in packed weights: norms, rotations, gates, keys and values.
 
 Every sum has its order (`base.lanes`), and every query its own: so a hidden state depends neither on the processor, nor
 on threads, nor on how many tokens are read at once, nor on other rows.
@@ -13,11 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.base.jit import allocating_kernel, kernel, parallel_kernel, prange
+from chainrule.base.jit import kernel
 from chainrule.base.lanes import (
     LANES,
     SCALED,
-    ask_for,
     bounded,
     exponential,
     lanes_at,
@@ -29,7 +26,6 @@ from chainrule.base.lanes import (
     times,
     times_plus,
     total,
-    totals,
     weights_at,
 )
 from chainrule.neural.packed.block_kernels import quantise
@@ -43,17 +39,12 @@ from chainrule.neural.packed.integer_lanes import (
 )
 
 if TYPE_CHECKING:
-    from jaxtyping import Float32, Int8, Int32, Int64
+    from jaxtyping import Float32, Int8, Int32
     from numpy import ndarray
-
-    # Of each column a key and its value, 2d numbers; in eight bits the scales of each 32 follow, and are also given.
-    KeyValues = Float32[ndarray, "B K columns 2d"] | Int8[ndarray, "B K columns bytes"]
-    Scales = Float32[ndarray, "B K columns blocks"]  # of keys and values in eight bits; else not read
 
 _GELU = 1.5957691216057308  # 2 root(2 / pi)
 _LARGEST = 127
 _INFINITE = 0x7F800000  # the bits of infinity
-_LINE = 64  # bytes that a processor loads into its cache at once
 
 
 @kernel
@@ -236,128 +227,3 @@ def widen_keys(
             for s in range(out.shape[2]):
                 for k in range(0, out.shape[3], LANES):
                     put_lanes(wide, s, k, weights_at(own, factors, begin + s, k))
-
-
-@allocating_kernel
-def _attend_one(
-    heads: Float32[ndarray, "N H+2K d"],
-    keys: KeyValues,
-    scales: Scales,
-    begins: Int64[ndarray, " N"],
-    ends: Int64[ndarray, " N"],
-    scale: float,
-    cap: float,
-    i: int,
-    head: int,
-    out: Float32[ndarray, "N H*d"],
-) -> None:
-    key_heads, width = keys.shape[1], heads.shape[2]
-    queries = out.shape[1] // width
-    row = i // (heads.shape[0] // keys.shape[0])
-    own, factors = keys[row, head // (queries // key_heads)], scales[row, head // (queries // key_heads)]
-    following = keys[
-        min(row + (head + 1) // queries, keys.shape[0] - 1), (head + 1) % queries // (queries // key_heads)
-    ]
-    begin, count, is_single = begins[i], ends[i] - begins[i], heads.shape[0] == keys.shape[0]
-    whole = (count + LANES - 1) // LANES * LANES
-    weights = np.empty((1, whole), np.float32)
-    query = heads[i]
-    most = spread(np.float32(scale))
-    for s in range(0, count - count % LANES, LANES):
-        a0 = a1 = a2 = a3 = a4 = a5 = a6 = a7 = a8 = a9 = b0 = b1 = b2 = b3 = b4 = b5 = spread(np.float32(0))
-        at = begin + s
-        if is_single:  # its keys come from memory, and a processor asks for more by itself within a page only
-            ahead, first = (own, at + LANES) if s + 2 * LANES <= count else (following, begin)
-            for j in range(LANES):
-                for k in range(0, keys.shape[3], _LINE // keys.itemsize):
-                    ask_for(ahead, first + j, k)
-        for k in range(0, width, LANES):
-            q = lanes_at(query, head, k)
-            a0 = times_plus(q, weights_at(own, factors, at, k), a0)
-            a1 = times_plus(q, weights_at(own, factors, at + 1, k), a1)
-            a2 = times_plus(q, weights_at(own, factors, at + 2, k), a2)
-            a3 = times_plus(q, weights_at(own, factors, at + 3, k), a3)
-            a4 = times_plus(q, weights_at(own, factors, at + 4, k), a4)
-            a5 = times_plus(q, weights_at(own, factors, at + 5, k), a5)
-            a6 = times_plus(q, weights_at(own, factors, at + 6, k), a6)
-            a7 = times_plus(q, weights_at(own, factors, at + 7, k), a7)
-            a8 = times_plus(q, weights_at(own, factors, at + 8, k), a8)
-            a9 = times_plus(q, weights_at(own, factors, at + 9, k), a9)
-            b0 = times_plus(q, weights_at(own, factors, at + 10, k), b0)
-            b1 = times_plus(q, weights_at(own, factors, at + 11, k), b1)
-            b2 = times_plus(q, weights_at(own, factors, at + 12, k), b2)
-            b3 = times_plus(q, weights_at(own, factors, at + 13, k), b3)
-            b4 = times_plus(q, weights_at(own, factors, at + 14, k), b4)
-            b5 = times_plus(q, weights_at(own, factors, at + 15, k), b5)
-        sixteen = totals(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, b0, b1, b2, b3, b4, b5)
-        put_lanes(weights, 0, s, times(sixteen, most))
-    for s in range(count - count % LANES, count):
-        a = spread(np.float32(0))
-        for k in range(0, width, LANES):
-            a = times_plus(lanes_at(query, head, k), weights_at(own, factors, begin + s, k), a)
-        weights[0, s] = np.float32(total(a) * np.float32(scale))
-    if cap > 0:
-        bound, one, two = spread(np.float32(cap)), spread(np.float32(1)), spread(np.float32(2))
-        double = spread(np.float32(np.float32(2) / np.float32(cap)))
-        for s in range(0, whole, LANES):  # tanh(x) = 1 - 2 / (exp(2 x) + 1)
-            power = exponential(times(lanes_at(weights, 0, s), double))
-            put_lanes(weights, 0, s, times(minus(one, over(two, plus(power, one))), bound))
-    largest = np.float32(-np.inf)
-    for s in range(count):
-        if not weights[0, s] <= largest:  # also where it is no number
-            largest = weights[0, s]
-    for s in range(count, whole):
-        weights[0, s] = -np.inf
-    most, sums = spread(largest), spread(np.float32(0))
-    for s in range(0, whole, LANES):
-        power = exponential(minus(lanes_at(weights, 0, s), most))
-        put_lanes(weights, 0, s, power)
-        sums = plus(sums, power)
-    share = np.float32(1) / np.float32(total(sums))
-    shares = spread(np.float32(share))
-    for k in range(0, width - width % (2 * LANES), 2 * LANES):
-        a = b = spread(np.float32(0))
-        for s in range(count):
-            weight = spread(float_at(weights, 0, s))
-            a = times_plus(weight, weights_at(own, factors, begin + s, width + k), a)
-            b = times_plus(weight, weights_at(own, factors, begin + s, width + k + LANES), b)
-        put_lanes(out, i, head * width + k, times(a, shares))
-        put_lanes(out, i, head * width + k + LANES, times(b, shares))
-
-
-@allocating_kernel
-def attend(
-    heads: Float32[ndarray, "N H+2K d"],
-    keys: KeyValues,
-    scales: Scales,
-    begins: Int64[ndarray, " N"],
-    ends: Int64[ndarray, " N"],
-    scale: float,
-    cap: float,
-    out: Float32[ndarray, "N H*d"],
-) -> None:
-    """Attention of each query to the columns from `begins` to `ends` of its row (Vaswani et al. 2017, equation 1).
-
-    Query head h reads the head h // (H / K) of keys and values. heads: those of queries come first; keys and values may
-    follow. scale: the factor of scores. cap: scores s become cap tanh(s / cap) (Gemma 2); 0: as they are.
-    """
-    for i in range(heads.shape[0]):
-        for head in range(out.shape[1] // heads.shape[2]):
-            _attend_one(heads, keys, scales, begins, ends, scale, cap, i, head, out)
-
-
-@parallel_kernel
-def attend_on_threads(
-    heads: Float32[ndarray, "N H+2K d"],
-    keys: KeyValues,
-    scales: Scales,
-    begins: Int64[ndarray, " N"],
-    ends: Int64[ndarray, " N"],
-    scale: float,
-    cap: float,
-    out: Float32[ndarray, "N H*d"],
-) -> None:
-    """`attend`, on several threads: each takes every other query."""
-    queries, count = out.shape[1] // heads.shape[2], heads.shape[0]
-    for part in prange(count * queries):
-        _attend_one(heads, keys, scales, begins, ends, scale, cap, part % count, part // count, out)
