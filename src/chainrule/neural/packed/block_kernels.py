@@ -15,6 +15,7 @@ import numpy as np
 from chainrule.base.jit import allocating_kernel, kernel, parallel_kernel, prange
 from chainrule.base.lanes import (
     LANES,
+    ask_for,
     lanes_at,
     put_lanes,
     spread,
@@ -23,7 +24,6 @@ from chainrule.base.lanes import (
 )
 from chainrule.neural.packed.integer_lanes import (
     as_floats,
-    ask_for,
     bits,
     bytes_at,
     dot_bytes,

@@ -30,7 +30,6 @@ from chainrule.base.lanes import (
 )
 from chainrule.neural.packed.block_kernels import quantise
 from chainrule.neural.packed.integer_lanes import (
-    float_at,
     largest_bits,
     of_bits,
     put_bytes,
