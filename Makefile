@@ -36,7 +36,7 @@ demo: .venv/installed ## train every model on Python's own documentation, networ
 
 JAVA := $(or $(wildcard $(JAVA_HOME)/bin/java),$(shell command -v java))
 
-test: .venv/installed $(if $(JAVA),.venv/spark-installed)
+test: .venv/installed $(if $(JAVA),.venv/spark-installed) .venv/imported
 	$(MAKE) --no-print-directory -j 2 on-old-processor all-tests
 	@test -n "$(JAVA)" || echo "NOT TESTED: training on Spark, since there is no Java; install openjdk-17-jre-headless"
 
@@ -118,6 +118,11 @@ clean:
 .venv/harness-installed: .venv/installed
 	@echo "Set-up downloads lm-evaluation-harness and what it needs, 300 MB."
 	$(PIP) -c .venv/constraints.txt -e '.[harness]'
+	touch $@
+
+# Python compiles modules when they are first imported: here once, not in each of four processes that begin together.
+.venv/imported: .venv/installed
+	$(BIN)/python -m pytest -n 0 --collect-only > .venv/imported.log || { cat .venv/imported.log; exit 1; }
 	touch $@
 
 .venv/spark-installed: .venv/installed

@@ -6,7 +6,8 @@ MODEL is what chainrule opens, HUGGING_FACE_FOLDER the same network for transfor
 --to hugging-face`), TEXT has a sentence a line. minicons is not needed by chainrule: pip install minicons. It reads
 batches of N sentences (10) in the order of the file, with bow_correction and bos_token. Seconds are of processor time,
 on one thread unless --threads is given, in turns of a tenth of the sentences, so that a machine's other work falls on
-both. --wide N: how far both are from the same network in float64, on the first N sentences, by transformers.
+both. --wide N: how far both are from the same network in float64, by transformers, on the N sentences in which they
+are furthest from each other.
 """
 
 from __future__ import annotations
@@ -68,9 +69,11 @@ def main() -> None:
     print(f"minicons / chainrule: {seconds['minicons'] / seconds['chainrule']:.2f}")
     show("chainrule and minicons", words["chainrule"], words["minicons"])
     if options.wide:
-        exact = minicons(options.folder, options.batch, torch.float64)(sentences[: options.wide])
+        furthest = [max(map(abs, np.subtract(*pair))) for pair in zip(*words.values(), strict=True)]
+        chosen = np.argsort(furthest)[: -1 - options.wide : -1]
+        exact = minicons(options.folder, options.batch, torch.float64)([sentences[i] for i in chosen])
         for name, own in words.items():
-            show(f"{name} and float64", own[: options.wide], exact)
+            show(f"{name} and float64", [own[i] for i in chosen], exact)
 
 
 def minicons(folder: Path, batch: int, dtype: torch.dtype = torch.float32) -> Callable[[Sequence[str]], Words]:
