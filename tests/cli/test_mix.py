@@ -49,6 +49,12 @@ def test_json_has_the_weights_and_equal_ones_are_noted(chainrule, model, bigram,
     assert [part["family"] for part in result.json["models"]] == ["ngram", "ngram"]
 
 
+def test_weights_that_are_tuned_on_a_training_text_are_noted(chainrule, corpus, model, bigram, tmp_path) -> None:
+    result = chainrule("mix", model, bigram, "--tune", corpus, "-o", tmp_path / "mix")
+    notes = [line for line in result.err.splitlines() if "was trained on" in line]
+    assert [line.split()[1] for line in notes] == [str(model), str(bigram)]
+
+
 @pytest.mark.parametrize(
     ("options", "status", "message"),
     [

@@ -235,6 +235,7 @@ def test_a_table_is_a_table_whatever_the_input(chainrule, model: Path, tmp_path:
         (["--no-word-ends"], 2, "--no-word-ends is for tables; give --output, or --words."),
         (["-o", "t.csv", "--json"], 2, "Give either --output or --json"),
         (["--words", "--running"], 2, "--running scores whole texts"),
+        (["--words", "--convention", "minicons", "--no-word-ends"], 1, "the convention minicons says how words end"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(

@@ -99,6 +99,14 @@ def test_a_model_is_opened_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         "|float64-layers:1"
         in chainrule.load(tmp_path / "lm", float64_layers=1).evaluate(chainrule.Lines(["ab a"])).signature
     )
+    lm = chainrule.load(tmp_path / "lm")
+    unigram = chainrule.train(
+        chainrule.Lines(["ab ba"]), chainrule.NGramConfig(order=1), tokenizer=str(tmp_path / "lm")
+    )
+    chainrule.mix([lm, unigram]).save(tmp_path / "mix")
+    mixed = chainrule.load(tmp_path / "mix", float64_layers=1)
+    assert mixed.engine.components.models[0].network.encoder.float64_layers == 1
+    assert "float64-layers:1" in mixed.evaluate(chainrule.Lines(["ab a"])).signature
     monkeypatch.setenv("CHAINRULE_FLOAT64_LAYERS", "2")
     assert "|float64-layers:2" in chainrule.load(tmp_path / "lm").evaluate(chainrule.Lines(["ab a"])).signature
     monkeypatch.setenv("CHAINRULE_FLOAT64_LAYERS", "two")
@@ -111,7 +119,7 @@ def test_a_model_is_opened_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     chainrule.train(chainrule.Lines(["ab ba", "a b"] * 100), RecurrentConfig(width=32), training=training).save(
         tmp_path / "lstm"
     )
-    with pytest.raises(SettingError, match="lstm: this model is no Transformer, so there are no float64_layers"):
+    with pytest.raises(SettingError, match="lstm: this model is no Transformer, and has none in it"):
         chainrule.load(tmp_path / "lstm", float64_layers=1)
 
 

@@ -231,6 +231,7 @@ def test_dense_parameters_are_all_others() -> None:
         (lambda: TransformerConfig(context=8, ngram_memory=7), "looks 6 tokens back, but a context of 8 holds only 5"),
         (lambda: RecurrentConfig(ngram_memory=17), "ngram_memory"),
         (lambda: RecurrentConfig(ngram_memory=3, ngram_rows=0), "ngram_rows"),
+        (lambda: RecurrentConfig(ngram_rows=100), "ngram_rows is of an n-gram memory, and there is none"),
     ],
 )
 def test_wrong_settings(make, message: str) -> None:

@@ -42,6 +42,8 @@ from chainrule.text.tokenization.tokenizer import Tokenizer
 from chainrule.text.tokenization.vocabulary import MARKER_TOKENS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from chainrule.api.models.model import Model
     from chainrule.ngram.kenlm.probing import HashedModel
     from chainrule.ngram.speller import MixedSpeller, Speller
@@ -136,7 +138,9 @@ def load(
         if cache_bits is not None and not has_cache(model.engine):
             raise SettingError("this model keeps no keys and values of tokens, so there is no cache_bits; leave it out")
         if float64_layers is not None and not has_blocks(model.engine):
-            raise SettingError("this model is no Transformer, so there are no float64_layers; leave it out")
+            raise SettingError(
+                "this model is no Transformer, and has none in it, so there are no float64_layers; leave it out"
+            )
         _set_reading(
             model.engine, _is_alone(alone), _stride(window_stride), _beginning(model, bos), _cache_bits(cache_bits)
         )
@@ -144,9 +148,14 @@ def load(
     return model
 
 
+def parts_of(engine: Any) -> Sequence[Any]:
+    """The models that a mixture is made of; of others, none."""
+    return getattr(getattr(engine, "components", engine), "models", ())
+
+
 def has_windows(engine: Any) -> bool:
     """Whether a model, or one that it is made of, reads texts that are longer than its context in windows."""
-    if any(map(has_windows, getattr(engine, "models", ()))):
+    if any(map(has_windows, parts_of(engine))):
         return True
     encoder = getattr(getattr(engine, "network", None), "encoder", None)
     return getattr(encoder, "context", None) is not None and not getattr(encoder, "is_bidirectional", True)
@@ -154,7 +163,7 @@ def has_windows(engine: Any) -> bool:
 
 def has_cache(engine: Any) -> bool:
     """Whether a model, or one that it is made of, keeps keys and values of the tokens that it has read."""
-    if any(map(has_cache, getattr(engine, "models", ()))):
+    if any(map(has_cache, parts_of(engine))):
         return True
     encoder = getattr(getattr(engine, "network", None), "encoder", None)
     return getattr(encoder, "has_cache", False) is True
@@ -162,14 +171,14 @@ def has_cache(engine: Any) -> bool:
 
 def has_blocks(engine: Any) -> bool:
     """Whether a model, or one that it is made of, is a Transformer."""
-    if any(map(has_blocks, getattr(engine, "models", ()))):
+    if any(map(has_blocks, parts_of(engine))):
         return True
     return hasattr(getattr(getattr(engine, "network", None), "encoder", None), "set_float64_layers")
 
 
 def has_beginning(engine: Any) -> bool:
     """Whether a model, or one that it is made of, is a network that reads each text from a token that begins it."""
-    if any(map(has_beginning, getattr(engine, "models", ()))):
+    if any(map(has_beginning, parts_of(engine))):
         return True
     network = getattr(engine, "network", None)
     is_bidirectional = getattr(getattr(network, "encoder", None), "is_bidirectional", True)
@@ -180,7 +189,7 @@ def _set_reading(
     engine: Any, alone: bool | None, stride: int | None, begin: int | None, cache_bits: int | None
 ) -> None:
     """Says to the networks of a model how they read texts. Raises SettingError."""
-    for part in getattr(engine, "models", ()):
+    for part in parts_of(engine):
         _set_reading(part, alone, stride, begin, cache_bits)
     network = getattr(engine, "network", None)
     if network is None or not hasattr(network, "encoder"):
@@ -200,7 +209,7 @@ def _set_reading(
 
 def _set_float64_layers(engine: Any, count: int | None) -> None:
     """Says to the Transformers of a model how many of their blocks compute in float64. Raises SettingError."""
-    for part in getattr(engine, "models", ()):
+    for part in parts_of(engine):
         _set_float64_layers(part, count)
     encoder = getattr(getattr(engine, "network", None), "encoder", None)
     set_layers = getattr(encoder, "set_float64_layers", None)

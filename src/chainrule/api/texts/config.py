@@ -14,6 +14,7 @@ from chainrule.applications.correction.config import CorrectionConfig, Correctio
 from chainrule.applications.prompting.config import PromptSettings
 from chainrule.applications.rescoring.config import ListFormat, Objective, TuningConfig
 from chainrule.base.options import Options, changed, option
+from chainrule.errors import SettingError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -291,6 +292,11 @@ class SurprisalOptions(Options):
         served=True,
     )
     progress: ProgressOption = option(None, "whether progress is shown, or a callback", flag=None)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.convention != "chainrule" and not self.word_ends:
+            raise SettingError(f"the convention {self.convention} says how words end; leave it, or no-word-ends, out")
 
 
 @dataclass(frozen=True, kw_only=True)

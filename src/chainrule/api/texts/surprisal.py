@@ -212,8 +212,6 @@ def surprisal(source: Source | Paths, model: Model | Mapping[str, Model], option
         )
     if not options.word_ends and options.by != "words":
         raise SettingError(f"word ends are those of words, not of {options.by}; leave no-word-ends out")
-    if options.convention != "chainrule" and not options.word_ends:
-        raise SettingError(f"the convention {options.convention} says how words end; leave it, or no-word-ends, out")
     if options.word_entropy and options.by != "words":
         raise SettingError(f"the entropy of the next word is for words, not for {options.by}")
     if options.entropy or options.word_entropy:

@@ -260,6 +260,7 @@ def mix(
         save_or_keep(model, output, overwrite=overwrite, progress=progress)
     if heldout is not None:
         note_repairs(heldout)
+        _note_seen(parts, names, model.record["tuned_on"])
         if not static:
             _note_unknown(model.record["tuned_on"])
     elif not weights and not exchange:
@@ -272,6 +273,16 @@ def mix(
         if adaptive:
             print(_gate_line(model.record["gate_gain"], model.record["gate_sees"]))
         print(f"{output}: {summary['seconds']:.1f} s")
+
+
+def _note_seen(models: Sequence[Model], names: Sequence[str], tuned_on: dict[str, Any]) -> None:
+    """Prints a note for each model that was trained on the text that the weights were tuned on."""
+    for name, model in zip(names, models, strict=True):
+        if not set(tuned_on["data"].values()).isdisjoint(model.record.get("data", {}).values()):
+            note(
+                f"{name} was trained on {', '.join(tuned_on['data'])}, so the weights trust it too much; tune them on "
+                "a text that no model was trained on"
+            )
 
 
 def _note_unknown(tuned_on: dict[str, Any]) -> None:

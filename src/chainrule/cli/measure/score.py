@@ -122,6 +122,7 @@ def score(
         raise CycloptsError(msg="--running scores whole texts, on lines; leave it out, or --output and the unit.")
     if output is not None and json:
         raise CycloptsError(msg="Give either --output or --json; a name that ends in .jsonl gives JSON lines.")
+    ended = SurprisalOptions(**ends)
     source = text_for([model, *also], reading, text)
     if output is not None:
         _write_table((model, *also), source, output, by, settings, tokenizer, markers, overwrite=overwrite)
@@ -138,7 +139,7 @@ def score(
         field = source.reading.field if isinstance(source, Corpus) else ""
         for block in source.blocks_as_they_come(block_progress, "scoring", **keep):
             if by is not None:
-                _print_units(scorer, block, by, block_progress, field, ends, json=json)
+                _print_units(scorer, block, by, block_progress, field, ended, json=json)
             else:
                 _print_sentences(scorer, block, block_progress, field, running=running, json=json)
             sys.stdout.flush()
@@ -226,14 +227,13 @@ def _print_units(
     by: By,
     block_progress: BlockProgress,
     field: str,
-    ends: Mapping[str, Any],
+    options: SurprisalOptions,
     *,
     json: bool,
 ) -> None:
-    """field: that of records which has the text. ends: settings of how words end."""
+    """field: that of records which has the text. options: how words end."""
     from chainrule.api.texts.surprisal import documents, word_documents
 
-    options = SurprisalOptions(**ends)
     done = 0
     for piece in block.pieces(_PART_BYTES):
         units = documents(model, piece, by)

@@ -124,6 +124,9 @@ class NetworkConfig:
         """Raises SettingError where there can be no n-gram memory of this order."""
         order = self.ngram_memory
         if not order:
+            for name in ("ngram_rows", "ngram_width"):
+                if getattr(self, name) != getattr(type(self), name):
+                    raise SettingError(f"{name} is of an n-gram memory, and there is none; set ngram_memory, too")
             return
         if self.is_bidirectional:
             raise SettingError("ngram_memory is for networks that continue texts, and this one reads both sides; set 0")

@@ -344,7 +344,8 @@ def check_float64_layers(count: int, blocks: Sequence[Block], *, is_usual: bool)
     if count and not (is_usual and all(block.takes_float64() for block in blocks[:count])):
         raise SettingError(
             "float64_layers is for blocks of the usual attention and feed-forward layer, with weights in float32 or "
-            "bfloat16 (exact widens those of a file that has them in blocks); leave it out for this network"
+            "bfloat16; where a file has them in eight bits or fewer, set exact, too, which widens them; else leave it "
+            "out for this network"
         )
 
 
