@@ -285,17 +285,24 @@ def test_other_architectures_and_cutters_are_refused_by_name(tmp_path: Path) -> 
         chainrule.load(write_gguf(tmp_path / "b.gguf", model, byte_level(), pre="odd"))
 
 
-def test_a_text_that_is_named_as_a_gguf_file_is_told(tmp_path: Path) -> None:
-    path = tmp_path / "fake.gguf"
+@pytest.mark.parametrize("name", ["fake.gguf", "fake.GGUF"])
+def test_a_text_that_is_named_as_a_gguf_file_is_told(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
     path.write_text("this is a text\n")
     for read in (
         lambda: chainrule.load(path),
         lambda: chainrule.train(chainrule.Lines(["a text"]), tokenizer=str(path)),
     ):
         with pytest.raises(
-            ModelFormatError, match=r"fake.gguf: is named .gguf, and begins with b'this', not with GGUF's"
+            ModelFormatError, match=rf"{name}: is named .gguf, and begins with b'this', not with GGUF's"
         ):
             read()
+
+
+def test_a_file_that_ends_within_its_header_is_told(tmp_path: Path) -> None:
+    (tmp_path / "short.gguf").write_bytes(b"GGUF")
+    with pytest.raises(ModelFormatError, match=r"short.gguf: ends within its header, at byte 4; it is cut off"):
+        chainrule.load(tmp_path / "short.gguf")
 
 
 def test_a_header_that_claims_a_petabyte_is_refused_at_once(tmp_path: Path) -> None:

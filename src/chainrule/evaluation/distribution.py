@@ -205,7 +205,8 @@ def _check_tops(tops: Sequence[Mapping[str, float]]) -> Check:
     sums = [math.fsum(map(math.exp, row.values())) if max(row.values()) < 1 else math.inf for row in tops]
     most = max(sums)
     holds = min(sums) > 0 and most <= 1 + _CLOSE and all(score <= _CLOSE for row in tops for score in row.values())
-    return Check("sum", holds, f"the {len(tops[0])} likeliest next tokens have up to {most:.4f} together")
+    said = f"the {len(tops[0])} likeliest next tokens have up to {most:.4f} together at {len(tops)} contexts"
+    return Check("sum", holds, f"{said}; whether all tokens sum to one, its answers do not show")
 
 
 def _scores(server: ServedScores, prompts: Sequence[str]) -> list[list[tuple[str, float]]]:

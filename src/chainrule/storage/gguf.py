@@ -261,7 +261,7 @@ def is_gguf(path: Path) -> bool:
 
 def describe_wrong_magic(path: Path) -> str | None:
     """What is wrong with a file that is named as a GGUF file and is none; None of any other file."""
-    if path.suffix != ".gguf" or not path.is_file() or is_gguf(path):
+    if path.suffix.lower() != ".gguf" or not path.is_file() or is_gguf(path):
         return None
     with open_regular(path) as file:
         begin = file.read(4)
@@ -321,6 +321,9 @@ class _Cursor:
         self.mapped, self.position = mapped, 0
 
     def number(self, code: str) -> Any:
+        """Raises _FileError."""
+        if self.position + struct.calcsize("<" + code) > len(self.mapped):
+            raise _FileError(f"ends within its header, at byte {len(self.mapped):,}; it is cut off")
         [value] = struct.unpack_from("<" + code, self.mapped, self.position)
         self.position += struct.calcsize("<" + code)
         return value
