@@ -174,7 +174,7 @@ def _weights_like(_: Any, array: Any, weights: Any, scales: Any, row: Any, colum
 
         return both, narrow
     count = _WIDE_VECTOR.count
-    floats, integers = ir.VectorType(FLOAT, count), ir.VectorType(ir.IntType(32), count)
+    floats, words = ir.VectorType(FLOAT, count), ir.VectorType(ir.IntType(32), count)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         _, matrix, _, *indices = signature.args
@@ -183,7 +183,7 @@ def _weights_like(_: Any, array: Any, weights: Any, scales: Any, row: Any, colum
             numbers = builder.load(builder.bitcast(address, floats.as_pointer()), align=4)
             return builder.fpext(numbers, _WIDE_VECTOR)
         stored = builder.bitcast(address, ir.VectorType(ir.IntType(16), count).as_pointer())
-        upper = builder.shl(builder.zext(builder.load(stored, align=2), integers), ir.Constant(integers, [16] * count))
+        upper = builder.shl(builder.zext(builder.load(stored, align=2), words), ir.Constant(words, [16] * count))
         return builder.fpext(builder.bitcast(upper, floats), _WIDE_VECTOR)
 
     known = (types.float32, types.uint16)
@@ -251,6 +251,7 @@ def _total(_: Any, lanes: Any) -> Any:
     return (types.float64 if lanes == _wide_lanes else types.float32)(lanes), generate
 
 
+# Numba passes no arguments with stars.
 def _put_totals(
     _: Any,
     array: Any,
@@ -307,7 +308,6 @@ def _side_by_side(builder: Any, values: list[Any]) -> list[Any]:
     return values
 
 
-# Numba passes no arguments with stars.
 def _totals(
     _: Any,
     a0: Any,
@@ -336,13 +336,18 @@ def _totals(
 def elementwise(operation: str, kind: Any = FLOAT_LANES) -> Any:
     def typed(_: Any, first: Any, second: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            if operation.startswith("llvm."):
-                return builder.call(of_llvm(builder, operation, 2), arguments)
             return getattr(builder, operation)(*arguments)
 
         return kind(kind, kind), generate
 
     return typed
+
+
+def _larger(_: Any, first: Any, second: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.call(of_llvm(builder, "llvm.maxnum.v16f32", 2), arguments)
+
+    return FLOAT_LANES(FLOAT_LANES, FLOAT_LANES), generate
 
 
 def _root(_: Any, lanes: Any) -> Any:
@@ -406,7 +411,7 @@ plus: Callable[..., Any] = intrinsic(elementwise("fadd"))
 times: Callable[..., Any] = intrinsic(elementwise("fmul"))
 minus: Callable[..., Any] = intrinsic(elementwise("fsub"))
 over: Callable[..., Any] = intrinsic(elementwise("fdiv"))
-larger: Callable[..., Any] = intrinsic(elementwise("llvm.maxnum.v16f32"))  # of a number and none, the number
+larger: Callable[..., Any] = intrinsic(_larger)  # of a number and none, the number
 root: Callable[..., Any] = intrinsic(_root)
 
 # exponential(lanes): e to the power of each, the same bits on every processor, with an error of 1e-7; 0 below -87.

@@ -28,8 +28,6 @@ from chainrule.base.bfloat16 import BFLOAT16
 from chainrule.base.files import open_regular, replace_file
 from chainrule.errors import ModelFormatError
 
-_COPIED = 1 << 16  # bytes, up to which an array is a copy: a view would keep the pages of the file around it
-
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -195,6 +193,7 @@ _NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: 
 _FLOAT, _STRING, _ARRAY = 6, 8, 9
 _ALIGNMENT = 32  # of tensors, in bytes, where a file does not say
 _MAX_DIMENSIONS, _MAX_SIZE = 4, 1 << 40
+_COPIED = 1 << 16  # bytes, up to which an array is a copy: a view would keep the pages of the file around it
 
 
 class _Layout(NamedTuple):
@@ -306,7 +305,9 @@ def _opened(path: Path, read: Callable[[mmap.mmap], Read]) -> Read:
         return read(mapped)
     except _FileError as error:
         raise ModelFormatError(f"{path}: {error}") from None
-    except (struct.error, UnicodeDecodeError, IndexError) as error:
+    except struct.error:
+        raise ModelFormatError(f"{path}: ends within its header, at byte {len(mapped):,}; it is cut off") from None
+    except (UnicodeDecodeError, IndexError) as error:
         raise ModelFormatError(f"{path}: is cut off or damaged: {error}") from error
 
 
@@ -321,9 +322,6 @@ class _Cursor:
         self.mapped, self.position = mapped, 0
 
     def number(self, code: str) -> Any:
-        """Raises _FileError."""
-        if self.position + struct.calcsize("<" + code) > len(self.mapped):
-            raise _FileError(f"ends within its header, at byte {len(self.mapped):,}; it is cut off")
         [value] = struct.unpack_from("<" + code, self.mapped, self.position)
         self.position += struct.calcsize("<" + code)
         return value

@@ -142,7 +142,11 @@ def load(
                 "this model is no Transformer, and has none in it, so there are no float64_layers; leave it out"
             )
         _set_reading(
-            model.engine, _is_alone(alone), _stride(window_stride), _beginning(model, bos), _cache_bits(cache_bits)
+            model.engine,
+            _is_alone(alone),
+            _whole("window_stride", window_stride),
+            _beginning(model, bos),
+            _cache_bits(cache_bits),
         )
         _set_float64_layers(model.engine, _whole("float64_layers", float64_layers))
     return model
@@ -238,16 +242,6 @@ def _beginning(model: Model, bos: str | None) -> int | None:
         near = get_close_matches(name, known, 3) or [one for one in known if one.startswith("<|")][:5] or MARKER_TOKENS
         raise SettingError(f"bos is {name!r}, and the model has no such token; expected one such as {', '.join(near)}")
     return number
-
-
-def _stride(wanted: int | None) -> int | None:
-    """As given, else as the environment variable CHAINRULE_WINDOW_STRIDE says. Raises SettingError."""
-    said = os.environ.get("CHAINRULE_WINDOW_STRIDE", "")
-    if wanted is not None or not said:
-        return wanted
-    if not said.isdecimal():
-        raise SettingError(f"CHAINRULE_WINDOW_STRIDE is {said!r}; expected a whole number of tokens")
-    return int(said)
 
 
 def _whole(name: str, wanted: int | None) -> int | None:
