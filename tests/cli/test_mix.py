@@ -55,6 +55,14 @@ def test_weights_that_are_tuned_on_a_training_text_are_noted(chainrule, corpus, 
     assert [line.split()[1] for line in notes] == [str(model), str(bigram)]
 
 
+def test_weights_that_are_tuned_on_few_tokens_are_noted(chainrule, model, bigram, heldout, tmp_path) -> None:
+    lines = heldout.read_text().splitlines(keepends=True)[:3]
+    (tmp_path / "few.txt").write_text("".join(lines))
+    result = chainrule("mix", model, bigram, "--tune", tmp_path / "few.txt", "-o", tmp_path / "mix")
+    tokens = sum(len(line.split()) + 1 for line in lines)
+    assert f"few.txt has only {tokens} tokens to tune weights on, so they may not be the best for other" in result.err
+
+
 @pytest.mark.parametrize(
     ("options", "status", "message"),
     [

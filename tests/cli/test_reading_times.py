@@ -111,6 +111,7 @@ def test_the_figures_are_those_of_the_design_matrix(chainrule, study: Path, tmp_
     text = [" ".join(word for item, word in words if item == str(story)) for story in range(1, STORIES + 1)]
     measured = library.load(study / "lm").evaluate(library.Lines(text))
     assert lm["bits_per_byte"] == pytest.approx(measured.bits_per_byte, rel=1e-6)
+    assert measured.signature.endswith(lm["signature"])
 
 
 def test_a_shift_is_noticed_and_mended(chainrule, study: Path) -> None:
@@ -157,6 +158,11 @@ def test_surprisals_of_others_stand_beside_models(chainrule, study: Path, tmp_pa
         ([("word", 1, 1, 300)], "times.tsv, line 2: the word with the key zone 1, item 1 is 'word', and in"),
         ([(None, 1, 1, 300), (None, 1, 1, 300)], "times.tsv, line 3: the key zone 1, item 1 is there twice"),
         ([(None, 1, 1, "slow")], "times.tsv, line 2: RT is 'slow'; expected a number"),
+        (
+            [(None, 1, 1, "")],
+            "times.tsv, line 2: RT is empty; expected a number: leave out the rows of words that have",
+        ),
+        ([(None, 1, 1, "NA")], "times.tsv, line 2: RT is 'NA'; expected a number"),
         ([(None, 1, 1, "nan")], "times.tsv, line 2: RT is 'nan'; expected a number"),
         ([(None, 1, 1, 0)], "times.tsv, line 2: RT is 0; expected a time above 0: leave out the rows of words that"),
         ([(None, 1, 1, -3)], "times.tsv, line 2: RT is -3; expected a time above 0"),
@@ -205,6 +211,12 @@ def test_options_that_do_not_fit_are_refused(refused, study: Path, tmp_path: Pat
     assert "MODELS are missing" in refused(2, [*bare, "--frequencies", study / "counts.txt"])
     assert "has no column 'sentence'; it has word, zone, item" in refused(
         1, say(study, "times.tsv", "--by", "sentence")
+    )
+    bare = (study / "text.tsv").read_text().replace("\n", "\t \n").replace("item\t ", "item\tpart", 1)
+    (tmp_path / "text.tsv").write_text(bare)
+    command = [tmp_path / "text.tsv" if part == study / "text.tsv" else part for part in say(study)]
+    assert "text.tsv, line 2: part is empty; expected the group of each word (by)" in refused(
+        1, [*command, "--by", "part"]
     )
     told = refused(1, say(study, "times.tsv", "--key", "item", "zone", "item"))
     assert "key: names the column 'item' twice; name each column of the key once" in told

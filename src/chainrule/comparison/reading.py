@@ -12,6 +12,7 @@ import numpy as np
 
 from chainrule.api.models.language_models import CausalModel
 from chainrule.api.models.model import Model, check_kind, check_model
+from chainrule.api.models.model_info import info_of_model
 from chainrule.api.progress_line import showing
 from chainrule.api.texts.config import SurprisalOptions
 from chainrule.api.texts.frequencies import WordFrequencies
@@ -58,18 +59,24 @@ class Power(NamedTuple):
 
     gain: the mean rise of ln of the density of a held-out time, in nats a word. slope: of the word's own surprisal, in
     ms a bit (with log, ln ms a bit). fit: on all words. behind: how much more the best model gains, if another is.
-    bits_per_byte: of the text; None where the surprisals are a column.
+    bits_per_byte: of the text; signature: as `Measurement.signature`, of the model; both None where the surprisals are
+    a column.
     """
 
     name: str
     bits_per_byte: float | None
+    signature: str | None
     gain: Estimate
     slope: Estimate
     fit: Fit
     behind: Estimate | None
 
     def as_json(self) -> dict[str, Any]:
-        record: dict[str, Any] = {"model": self.name, "bits_per_byte": self.bits_per_byte}
+        record: dict[str, Any] = {
+            "model": self.name,
+            "bits_per_byte": self.bits_per_byte,
+            "signature": self.signature,
+        }
         for name, own in (("gain", self.gain), ("slope", self.slope), ("behind_the_best", self.behind)):
             record[name] = None if own is None else own.value
             record[f"{name}_low"], record[f"{name}_high"] = (None, None) if own is None else own.interval
@@ -288,6 +295,7 @@ def _measured(
         Power(
             name,
             sizes.get(name),
+            info_of_model(models[name].parts).signature if name in models else None,
             mean_by_group(gains[name], groups),
             slope(design, times, base.shape[1], groups),
             least_squares(design, times),

@@ -80,6 +80,8 @@ def join_times(times: AnyPath, text: AnyPath, options: ReadingTimesOptions) -> J
         raise TextError(
             f"{os.fspath(text)}: words of one {story} do not stand together; sort it in the order of reading"
         )
+    if options.by:
+        _check_groups(own, options.by)
     groups = [(record.fields[story], record.fields[options.by or story]) for record in own]
     found, used = np.full(len(own), math.nan), set()
     fallen = 0
@@ -165,6 +167,15 @@ def _check_order(records: Sequence[Record], names: Sequence[str], story: str) ->
         )
 
 
+def _check_groups(records: Sequence[Record], name: str) -> None:
+    """Raises TextError where a word is in no group."""
+    bare = next((record for record in records if not record.fields[name].strip()), None)
+    if bare is not None:
+        raise TextError(
+            f"{bare.location}: {name} is empty; expected the group of each word (by), of which whole ones are held out"
+        )
+
+
 def _shown(key: Sequence[str], entry: tuple[str, ...]) -> str:
     return ", ".join(
         f"{name} {value}" if value.strip() else f"{name} (empty)" for name, value in zip(key, entry, strict=True)
@@ -181,7 +192,10 @@ def _number(record: Record, name: str, *, empty: bool = False) -> float:
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise TextError(f"{record.location}: {name} is {value!r}; expected a number")
+        found = repr(value) if value.strip() else "empty"
+        raise TextError(
+            f"{record.location}: {name} is {found}; expected a number: leave out the rows of words that have none"
+        )
     return number
 
 

@@ -84,7 +84,7 @@ def check_target(folder: Path, *, overwrite: bool) -> None:
                 raise OutputError(f"{folder}: this folder holds other files and no model; choose a new folder")
         elif folder.exists():
             raise OutputError(f"{folder}: a file is in the way; a model is a folder, so choose another name")
-        elif folder.suffix == ".gguf":
+        elif folder.suffix.lower() == ".gguf":
             raise OutputError(
                 f"{folder}: GGUF files are opened, not written; write a folder with --to hugging-face, of which "
                 "llama.cpp's converter makes a file where it has the architecture (it has none of BART, mBART, M2M-100 "

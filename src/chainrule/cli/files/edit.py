@@ -139,6 +139,7 @@ def _prune(
 
 _EXCHANGED = 2  # a network on a known distribution, and another one
 _FEW_UNKNOWN = 0.1  # of the tokens of a text: with more, a mixture may be worse than its models
+_FEW_TOKENS = 1000  # of a text on which weights are tuned
 
 
 def mix(
@@ -261,7 +262,9 @@ def mix(
     if heldout is not None:
         note_repairs(heldout)
         _note_seen(parts, names, model.record["tuned_on"])
+
         if not static:
+            _note_few(model.record["tuned_on"])
             _note_unknown(model.record["tuned_on"])
     elif not weights and not exchange:
         note("all models weigh the same; --tune with a held-out text chooses their weights")
@@ -283,6 +286,15 @@ def _note_seen(models: Sequence[Model], names: Sequence[str], tuned_on: dict[str
                 f"{name} was trained on {', '.join(tuned_on['data'])}, so the weights trust it too much; tune them on "
                 "a text that no model was trained on"
             )
+
+
+def _note_few(tuned_on: dict[str, Any]) -> None:
+    """Prints a note if weights were tuned on so few tokens that others of the same kind would give other weights."""
+    if tuned_on["tokens"] < _FEW_TOKENS:
+        note(
+            f"{', '.join(tuned_on['data'])} has only {tuned_on['tokens']:,} tokens to tune weights on, so they may not "
+            f"be the best for other texts; give {_FEW_TOKENS:,} or more"
+        )
 
 
 def _note_unknown(tuned_on: dict[str, Any]) -> None:
