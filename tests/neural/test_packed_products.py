@@ -215,6 +215,8 @@ GEMMA = {
     "window_rotary_base": 1e3,
     "attention_scale": 0.1,
 }
+GPT2: dict[str, object] = {"norm": "layer", "biases": True, "feed_forward": "gelu", "positions": "learned"}
+QUARTER = {"rotary_width": 8}  # of a head's 32 numbers
 SHAPES: dict[str, dict[str, object]] = {
     "llama": {},
     "qwen2": {"biases": True, "without_biases": ("attention_out", "feed_forward")},
@@ -226,6 +228,14 @@ SHAPES: dict[str, dict[str, object]] = {
     "phi3": {"head_width": 64, "rotary_width": 32},
     "granite": {"residual_scale": 0.22, "attention_scale": 0.05, "embedding_scale": 12.0, "logit_scale": 0.1},
     "nanochat": {"query_key_norm": True, "norm_gain": True, "biases": True},
+    "gpt2": GPT2,
+    "opt": {**GPT2, "feed_forward": "relu"},
+    "olmo": {"norm": "layer", "norm_gain": False},
+    "olmo2": {"sublayer_norms": "after", "query_key_norm": True, "joint_query_key_norm": True},
+    "stablelm": {"norm": "layer", "biases": True, "without_biases": ("attention_out", "feed_forward"), **QUARTER},
+    "neox": {**GPT2, **QUARTER, "positions": "rotary", "feed_forward": "gelu_exact", "parallel": True, "shared_norm": False},
+    "cohere": {"norm": "layer", "parallel": True, "shared_norm": True},
+    "primer": {"feed_forward": "relu_squared", "norm_gain": False},
 }
 
 
@@ -268,7 +278,7 @@ def test_adapters_beside_packed_weights_are_read() -> None:
 
 
 @pytest.mark.parametrize("bits", [None, 8])
-@pytest.mark.parametrize("shape", ["llama", "gemma3"])
+@pytest.mark.parametrize("shape", ["llama", "gemma3", "gpt2", "olmo2", "neox"])
 def test_figures_depend_on_nothing_else(shape: str, bits: int | None) -> None:
     """Steps, passes, other rows, drafts: the same bits, with keys and values in eight bits, too."""
     model = shaped(shape, context=16)

@@ -27,9 +27,8 @@ from chainrule.base.distributions import NAN_MESSAGE, check_log_probs, top_of
 from chainrule.base.threads import pause
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural.device import follow_load
-from chainrule.neural.layers.basic import NEAR
 from chainrule.neural.layers.matrix_products import FEW
-from chainrule.neural.layers.output import FullSoftmax
+from chainrule.neural.layers.output import NEAR, FullSoftmax
 from chainrule.protocol import END, UNKNOWN
 
 if TYPE_CHECKING:

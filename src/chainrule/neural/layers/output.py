@@ -14,8 +14,14 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from chainrule.errors import SettingError
-from chainrule.neural.layers.basic import NEAR, log_softmax_at, pause
-from chainrule.neural.layers.matrix_products import product, wide
+from chainrule.neural.layers.basic import pause
+from chainrule.neural.layers.matrix_products import (
+    has_fused_log_softmax,
+    log_softmax_at,
+    product,
+    product_log_softmax_at,
+    wide,
+)
 from chainrule.protocol import BEGIN, END
 
 if TYPE_CHECKING:
@@ -35,6 +41,7 @@ class KnownLogProbs(NamedTuple):
     exponent: Tensor
 
 
+NEAR = 1 << 18  # logits that go through the softmax at once, so that they stay in the processor's cache
 HELD = 1 << 22  # logits that are computed at once on a processor
 HELD_ON_DEVICE = 1 << 27  # both these and NEAR on an accelerator, which needs large blocks
 _EVEN = 64  # blocks are padded to a multiple of it: every new matrix shape has to be prepared first
@@ -288,10 +295,10 @@ class FullSoftmax(nn.Module):
         """As `Output.log_probs_of`."""
         flat, count = hidden.flatten(0, -2), targets.shape[hidden.dim() - 1 :].numel()
         ids = targets.reshape(len(flat), count)
-        log_probs = torch.empty(ids.shape, device=flat.device)
-        for block in blocks(flat, len(self.never)):
-            log_probs[block] = log_softmax_at(self.logits(flat[block]), ids[block])
-            pause()
+        if self.cap is None and not self.ends and has_fused_log_softmax(flat, self.weight):
+            log_probs = product_log_softmax_at(self._transformed(flat), self.weight, self.shift, ids)
+        else:
+            log_probs = _log_probs_at(self.logits, len(self.never), flat, ids)
         return log_probs.view(targets.shape)
 
     def logits(self, hidden: Float[Tensor, "*shape D"], *, banned: bool = False) -> Float32[Tensor, "*shape V"]:
@@ -484,12 +491,19 @@ def _target_log_probs(
     targets: Int64[Tensor, "R tokens"],
 ) -> Float32[Tensor, "R tokens"]:
     """log softmax(W h + b) of some tokens at each position."""
+    if has_fused_log_softmax(hidden, weight):
+        return product_log_softmax_at(hidden, weight, bias, targets)
+    return _log_probs_at(lambda some: F.linear(some, weight, bias), len(weight), hidden, targets)
+
+
+def _log_probs_at(
+    logits: Callable[[Tensor], Tensor], size: int, hidden: Float[Tensor, "R D"], targets: Int64[Tensor, "R tokens"]
+) -> Float32[Tensor, "R tokens"]:
+    """The log-softmax of the logits at some tokens, a block of positions at a time. size: that of the vocabulary."""
     log_probs = [torch.empty(0, targets.shape[1], device=hidden.device)]
-    is_narrow = hidden.device.type == "cpu" and hidden.shape[1] <= _EVEN  # then the logits of a few stay in the cache
-    for block in blocks(hidden, len(weight)):
-        parts = max(1, len(hidden[block]) // _EVEN) if is_narrow else 1
-        for few, wanted in zip(*(whole[block].tensor_split(parts) for whole in (hidden, targets)), strict=True):
-            log_probs.append(log_softmax_at(F.linear(few, weight, bias).float(), wanted))
+    for block in blocks(hidden, size):
+        log_probs.append(log_softmax_at(logits(hidden[block]).float(), targets[block]))
+        pause()
     return torch.cat(log_probs)
 
 
