@@ -14,6 +14,7 @@ import argparse
 import statistics
 import time
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -50,7 +51,7 @@ def main() -> None:
     print(circumstances(), flush=True)
     machine = machine_for(TrainingConfig(precision="float32", compile="no", device="cpu"))
     for size in (CHARACTERS, WORDS):
-        print(f"\n{size:,} tokens in the vocabulary; seconds of processor time for {options.tokens:,}, least in brackets")
+        print(f"\n{size:,} tokens in the vocabulary; seconds of processor time, least in brackets")
         print(f"{'':22}{'loss':>16}{'scores':>16}{'with <unk>':>16}   loss / scores, with <unk>")
         counts, stream = text_of(size, options.tokens)
         for name, config in networks_for(size):
@@ -61,16 +62,9 @@ def main() -> None:
             network, carried = model.network, model.network.memory == "stream" and config.is_recurrent
             length = min(LENGTH, network.encoder.context or LENGTH)
 
-            def loss(model: NeuralModel = model, length: int = length, carried: bool = carried) -> None:
-                validation_loss(model.network, stream, length, machine, Processes(), carried=carried)
-
-            def scores(model: NeuralModel = model) -> None:
-                model.score_stream_with_unknown(stream, unknown=False)
-
-            def with_unknown(model: NeuralModel = model) -> None:
-                model.score_stream_with_unknown(stream)
-
-            times = seconds([loss, scores, with_unknown], options.rounds)
+            loss = partial(validation_loss, network, stream, length, machine, Processes(), carried=carried)
+            scores = [partial(model.score_stream_with_unknown, stream, unknown=unknown) for unknown in (False, True)]
+            times = seconds([loss, *scores], options.rounds)
             middle = [statistics.median(own) for own in times]
             columns = "".join(f"{median:8.3f} ({min(own):.3f})" for median, own in zip(middle, times, strict=True))
             print(f"{name:22}{columns}   {middle[0] / middle[1]:.2f}, {middle[0] / middle[2]:.2f}", flush=True)
@@ -86,7 +80,7 @@ def text_of(size: int, tokens: int) -> tuple[ndarray, ndarray]:
     return counts, stream
 
 
-def seconds(functions: list[Callable[[], None]], rounds: int) -> list[list[float]]:
+def seconds(functions: list[Callable[[], object]], rounds: int) -> list[list[float]]:
     """The processor time of each, by turns, after a first time that does not count."""
     times: list[list[float]] = [[] for _ in functions]
     for turn in range(rounds + 1):

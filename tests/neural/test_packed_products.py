@@ -233,7 +233,14 @@ SHAPES: dict[str, dict[str, object]] = {
     "olmo": {"norm": "layer", "norm_gain": False},
     "olmo2": {"sublayer_norms": "after", "query_key_norm": True, "joint_query_key_norm": True},
     "stablelm": {"norm": "layer", "biases": True, "without_biases": ("attention_out", "feed_forward"), **QUARTER},
-    "neox": {**GPT2, **QUARTER, "positions": "rotary", "feed_forward": "gelu_exact", "parallel": True, "shared_norm": False},
+    "neox": {
+        **GPT2,
+        **QUARTER,
+        "positions": "rotary",
+        "feed_forward": "gelu_exact",
+        "parallel": True,
+        "shared_norm": False,
+    },
     "cohere": {"norm": "layer", "parallel": True, "shared_norm": True},
     "primer": {"feed_forward": "relu_squared", "norm_gain": False},
 }

@@ -228,6 +228,11 @@ def gelu(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     return F.gelu(x, approximate="tanh")
 
 
+def softly_capped(logits: Float[Tensor, "*shape V"], cap: float) -> Float[Tensor, "*shape V"]:
+    """Cap tanh(l / cap) (Gemma 2, section 2); tokens without a probability stay so."""
+    return (torch.tanh(logits / cap) * cap).masked_fill(logits == -torch.inf, -torch.inf)
+
+
 CLAMP, SHARPNESS = 7.0, 1.702  # of gpt-oss: the largest inputs of a gate, and the factor within its sigmoid
 
 
@@ -267,4 +272,3 @@ def initialise(weight: Float[Tensor, "outputs inputs"], kind: Initialisation, *,
     else:
         bound = 1 / math.sqrt(weight.shape[1])
         nn.init.uniform_(weight, -bound, bound)
-

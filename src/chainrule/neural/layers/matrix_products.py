@@ -400,36 +400,31 @@ def log_softmax_at(logits: Float32[Tensor, "R V"], tokens: Int64[Tensor, "R toke
     return out
 
 
-def has_fused_log_softmax(hidden: Tensor, weight: Tensor) -> bool:
-    """Whether `product_log_softmax_at` suits a product: of narrow vectors, which a kernel does quicker than a library,
-    on a processor and without gradients.
-    """
-    return (
-        hidden.device.type == "cpu"
-        and hidden.dtype == weight.dtype == torch.float32
-        and 0 < weight.shape[1] <= _NARROW_VECTORS
-        and not torch.is_grad_enabled()
-        and not torch.compiler.is_compiling()
-        and not torch.is_autocast_enabled("cpu")
-    )
-
-
 def product_log_softmax_at(
-    hidden: Float32[Tensor, "R D"],
-    weight: Float32[Tensor, "V D"],
-    bias: Float32[Tensor, " V"] | None,
+    hidden: Float[Tensor, "R D"],
+    weight: Float[Tensor, "V D"],
+    bias: Float[Tensor, " V"] | None,
     tokens: Int64[Tensor, "R tokens"],
-) -> Float32[Tensor, "R tokens"]:
-    """`log_softmax_at` of W h + b, of which no more than a few numbers are held: see `has_fused_log_softmax`."""
+) -> Float32[Tensor, "R tokens"] | None:
+    """`log_softmax_at` of W h + b, of which no more than a few numbers are held: quicker where vectors are narrow.
+
+    None where they are wide, where there may be gradients, and elsewhere than on processors in float32.
+    """
+    if hidden.device.type != "cpu" or not hidden.dtype == weight.dtype == torch.float32:
+        return None
+    size, width = weight.shape
+    if torch.is_grad_enabled() or torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu"):
+        return None
+    if not 0 < width <= _NARROW_VECTORS:
+        return None
     from chainrule.neural.layers.product_kernels import IN_ONE, log_softmax_of_products, log_softmax_of_products_alone
 
-    size, width = weight.shape
     out = _places_checked(tokens, size)
     columns = torch.zeros(width + 1, size + -size % IN_ONE)
-    columns[:width, :size] = weight.detach().t()
+    columns[:width, :size] = weight.t()
     columns[width, size:] = -torch.inf
     if bias is not None:
-        columns[width, :size] = bias.detach()
+        columns[width, :size] = bias
     is_small = len(hidden) * columns.numel() <= _SMALL
     several = log_softmax_of_products_alone if is_small else log_softmax_of_products
     arrays = (array.detach().contiguous().numpy() for array in (hidden, columns, tokens, out))

@@ -14,14 +14,8 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from chainrule.errors import SettingError
-from chainrule.neural.layers.basic import pause
-from chainrule.neural.layers.matrix_products import (
-    has_fused_log_softmax,
-    log_softmax_at,
-    product,
-    product_log_softmax_at,
-    wide,
-)
+from chainrule.neural.layers.basic import pause, softly_capped
+from chainrule.neural.layers.matrix_products import log_softmax_at, product, product_log_softmax_at, wide
 from chainrule.protocol import BEGIN, END
 
 if TYPE_CHECKING:
@@ -90,11 +84,6 @@ def cross_entropy(
         losses = F.cross_entropy(logits, targets[block], reduction="none")
         total += losses.sum() if weights is None else (losses * weights[block]).sum()
     return total
-
-
-def softly_capped(logits: Float[Tensor, "*shape V"], cap: float) -> Float[Tensor, "*shape V"]:
-    """Cap tanh(l / cap) (Gemma 2, section 2); tokens without a probability stay so."""
-    return (torch.tanh(logits / cap) * cap).masked_fill(logits == -torch.inf, -torch.inf)
 
 
 def blocks(positions: Tensor, vocabulary_size: int, *, near: bool = False) -> Iterator[slice]:
@@ -222,9 +211,7 @@ class Output(Protocol):
     def log_probs_of(
         self, hidden: Float[Tensor, "*shape D"], targets: Int64[Tensor, "*shape *tokens"]
     ) -> Float32[Tensor, "*shape *tokens"]:
-        """The log-probabilities of one token at each position, or of several (a last dimension), without holding all
-        others.
-        """
+        """The log-probabilities of one token at each position, or of several (a last dimension), without all others."""
 
 
 class NoOutput(nn.Module):
@@ -295,11 +282,9 @@ class FullSoftmax(nn.Module):
         """As `Output.log_probs_of`."""
         flat, count = hidden.flatten(0, -2), targets.shape[hidden.dim() - 1 :].numel()
         ids = targets.reshape(len(flat), count)
-        if self.cap is None and not self.ends and has_fused_log_softmax(flat, self.weight):
-            log_probs = product_log_softmax_at(self._transformed(flat), self.weight, self.shift, ids)
-        else:
-            log_probs = _log_probs_at(self.logits, len(self.never), flat, ids)
-        return log_probs.view(targets.shape)
+        is_plain = self.cap is None and not self.ends and self.transform is None
+        found = product_log_softmax_at(self._transformed(flat), self.weight, self.shift, ids) if is_plain else None
+        return (_log_probs_at(self.logits, len(self.never), flat, ids) if found is None else found).view(targets.shape)
 
     def logits(self, hidden: Float[Tensor, "*shape D"], *, banned: bool = False) -> Float32[Tensor, "*shape V"]:
         """Of all tokens; -inf of those without a probability, unless banned says that they have theirs, too."""
@@ -491,9 +476,8 @@ def _target_log_probs(
     targets: Int64[Tensor, "R tokens"],
 ) -> Float32[Tensor, "R tokens"]:
     """log softmax(W h + b) of some tokens at each position."""
-    if has_fused_log_softmax(hidden, weight):
-        return product_log_softmax_at(hidden, weight, bias, targets)
-    return _log_probs_at(lambda some: F.linear(some, weight, bias), len(weight), hidden, targets)
+    found = product_log_softmax_at(hidden, weight, bias, targets)
+    return _log_probs_at(lambda x: F.linear(x, weight, bias), len(weight), hidden, targets) if found is None else found
 
 
 def _log_probs_at(

@@ -201,9 +201,9 @@ def _log_softmax_of_rows(
 
 
 @kernel
-def _peak(lanes: Float32[ndarray, "rows 16"], row: int, known: float) -> float:
+def _peak(lanes: Float32[ndarray, "rows 16"], row: int, known: np.float32) -> np.float32:
     """The largest number of a row and of what is known; NaN where it is infinity, which has no softmax."""
-    peak = np.float32(known)
+    peak = known
     for k in range(LANES):
         peak = max(peak, lanes[row, k])
     return np.float32(np.nan) if peak == np.inf else peak

@@ -84,7 +84,7 @@ class _Weights(NamedTuple):
     before: list[Float32[ndarray, "1 D"] | Float32[ndarray, "2 D"]]
     after: list[Float32[ndarray, "1 D"]]
     query_key_value: _Product
-    of_heads: Float32[ndarray, "H+K d"] | Float32[ndarray, "1 (H+K)*d"] | None
+    of_heads: Float32[ndarray, "H+K d"] | Float32[ndarray, "1 numbers"] | None
     out: _Product
     up: _Product
     down: _Product
@@ -340,7 +340,7 @@ def _gain(norm: torch.nn.Module) -> Float32[ndarray, "1 D"] | Float32[ndarray, "
     return torch.stack([gain, bias]).numpy()
 
 
-def _head_gains(attention: Attention) -> Float32[ndarray, "H+K d"] | Float32[ndarray, "1 (H+K)*d"]:
+def _head_gains(attention: Attention) -> Float32[ndarray, "H+K d"] | Float32[ndarray, "1 numbers"]:
     """The gain of each query and key, or of all in one row."""
     gains = [1 + gain if attention.above_one else gain for gain in attention.gains] or [torch.ones(1)] * 2
     counts = attention.heads, attention.key_heads

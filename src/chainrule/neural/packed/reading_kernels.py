@@ -189,7 +189,7 @@ def norm_heads(heads: Float32[ndarray, "N H+2K d"], gains: Float32[ndarray, "H+K
 
 @kernel
 def norm_joint_heads(
-    heads: Float32[ndarray, "N (H+2K)*d"], gains: Float32[ndarray, "1 (H+K)*d"], queries: int, epsilon: float
+    heads: Float32[ndarray, "N numbers"], gains: Float32[ndarray, "1 gained"], queries: int, epsilon: float
 ) -> None:
     """The RMSNorm of all queries of a position together, and of all its keys, in place. queries: their numbers, H d."""
     for i in range(heads.shape[0]):
@@ -207,7 +207,7 @@ def add_to_rows(x: Float32[ndarray, "N D"], bias: Float32[ndarray, "1 D"]) -> No
 
 @kernel
 def activate_and_quantise(
-    hidden: Float32[ndarray, "N F or 2F"],
+    hidden: Float32[ndarray, "N hidden"],
     kind: int,
     out: Float32[ndarray, "N F"],
     numbers: Int8[ndarray, "N F"],
@@ -217,8 +217,8 @@ def activate_and_quantise(
     """g(a) in eight bits, a being what is hidden; where that has twice the numbers, g(a) b, of its halves.
 
     kind: SILU: g(a) = a / (1 + exp(-a)). GELU: a / (1 + exp(-f(a))), f(a) being 2 root(2 / pi) (a + 0.044715 a^3)
-    (GELU with tanh, Hendrycks and Gimpel 2016). EXACT_GELU: a times the normal distribution's share below a, by equation
-    7.1.26 of Abramowitz and Stegun (1964), whose error is below 2e-7. RELU: a or 0. SQUARED_RELU: its square.
+    (GELU with tanh, Hendrycks and Gimpel 2016). EXACT_GELU: a times the normal distribution's share below a, with an
+    error below 1e-7 (Abramowitz and Stegun 1964, equation 7.1.26). RELU: a or 0. SQUARED_RELU: its square.
     """
     width, zero, one, half = out.shape[1], spread(np.float32(0)), spread(np.float32(1)), spread(np.float32(0.5))
     by_one, by_cube = spread(np.float32(_GELU)), spread(np.float32(_GELU * 0.044715))
