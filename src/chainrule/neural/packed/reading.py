@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from chainrule.neural.layers.positions import Rotation
     from chainrule.neural.layers.state import Cache
 
-_ACTIVATIONS = {F.silu: SILU, gelu: GELU, F.gelu: EXACT_GELU, F.relu: RELU, relu_squared: SQUARED_RELU}
+ACTIVATIONS = {F.silu: SILU, gelu: GELU, F.gelu: EXACT_GELU, F.relu: RELU, relu_squared: SQUARED_RELU}
 _MANY = 1 << 16  # scores, from which on attention runs on several threads
 _WIDENED_FROM = 8  # queries of a row, from which on keys in eight bits are widened for all of them together
 
@@ -119,7 +119,7 @@ class PackedReader:
         self.cap = 0.0 if attention.cap is None else attention.cap
         self.head_epsilon = torch.finfo(torch.float32).eps if attention.epsilon is None else attention.epsilon
         self.is_joint, self.is_parallel = attention.joint, blocks[0].parallel
-        self.activation = _ACTIVATIONS[_fed(blocks[0]).activation]
+        self.activation = ACTIVATIONS[_fed(blocks[0]).activation]
         is_layer = isinstance(norm, torch.nn.LayerNorm)
         self.add_and_norm = add_and_layer_norm if is_layer else add_and_norm
         self.norm_and_quantise = layer_norm_and_quantise if is_layer else norm_and_quantise
@@ -312,7 +312,7 @@ def _is_plain(block: Block) -> bool:
     if len(block.norms) == 1 and not block.parallel:
         return False
     extras = (attention.taken_from, attention.sinks, attention.score)
-    if layer.activation not in _ACTIVATIONS or any(extra is not None for extra in extras) or attention.lends:
+    if layer.activation not in ACTIVATIONS or any(extra is not None for extra in extras) or attention.lends:
         return False
     if attention.gated or attention.value_norm or attention.keys_as_values:
         return False
