@@ -429,7 +429,10 @@ def _log_probs_of(
     log_probs = torch.zeros(asked.shape, device=asked.device)
     for part, hidden in _hidden_parts(network, tokens):
         chosen = is_scored[:, part]
-        log_probs[:, part][chosen] = network.output.log_probs_of(hidden[chosen], asked[:, part][chosen])
+        if chosen.all():
+            log_probs[:, part] = network.output.log_probs_of(hidden, asked[:, part])
+        else:
+            log_probs[:, part][chosen] = network.output.log_probs_of(hidden[chosen], asked[:, part][chosen])
     return log_probs.cpu().numpy()
 
 
