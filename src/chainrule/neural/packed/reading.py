@@ -2,9 +2,9 @@
 
 Plain blocks have RMSNorm or LayerNorm before each sub-layer, or RMSNorm after it, or both, sub-layers one after the
 other or side by side, rotary positions or some that are added, and feed-forward layers with gates or without: LLaMA,
-Mistral, Qwen 2 and 3, Gemma 1 to 3, SmolLM3, Phi-3, Granite, OLMo 1 to 3, GPT-2, GPT-NeoX, StableLM. All others go
-through torch, with the same products. What stands between two products is one call of a kernel or two, since a step of
-one token otherwise spends two thirds of its time in calls.
+Mistral, Qwen 2 and 3, Gemma 1 to 3, SmolLM3, Phi-3, Granite, OLMo 1 to 3, GPT-2, GPT-NeoX, StarCoder 2, StableLM,
+Command R. All others go through torch, with the same products. What stands between two products is one call of a kernel
+or two, since a step of one token otherwise spends two thirds of its time in calls.
 """
 
 from __future__ import annotations
