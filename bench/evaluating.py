@@ -15,7 +15,7 @@ import statistics
 import time
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -58,7 +58,8 @@ def main() -> None:
             if options.only not in (None, name) or not config.sizes:
                 continue
             torch.manual_seed(1)
-            model = NeuralModel(build(replace(config, **config.sizes[1]), size, torch.from_numpy(counts)))
+            sizes: dict[str, Any] = config.sizes[1]
+            model = NeuralModel(build(replace(config, **sizes), size, torch.from_numpy(counts)))
             network, carried = model.network, model.network.memory == "stream" and config.is_recurrent
             length = min(LENGTH, network.encoder.context or LENGTH)
 
