@@ -11,8 +11,9 @@ import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
 from chainrule.errors import SettingError
-from chainrule.neural.layers import basic
+from chainrule.neural.layers import matrix_products
 from chainrule.neural.layers import output as cross_entropy
+from chainrule.neural.layers.matrix_products import log_softmax_at, product_log_softmax_at
 from chainrule.neural.layers.output import AdaptiveSoftmax, FullSoftmax, SampledSoftmax
 from chainrule.protocol import BEGIN, END
 
@@ -115,17 +116,55 @@ def test_an_adaptive_softmax_is_the_product_of_its_two_choices() -> None:
     torch.testing.assert_close(log_probs[:, order[20]], head[:, 6] + second[:, 20 - 12])
 
 
-@pytest.mark.parametrize("rows", [1, 64, 65, 300])
-def test_log_probabilities_are_to_the_bit_those_of_whole_logits(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
-    monkeypatch.setattr(basic, "NEAR", 7 * V)  # so that there are many parts
-    logits, tokens = torch.randn(rows, V) * 20, torch.randint(V, (rows, 2))
-    logits[:, BEGIN] = -torch.inf
-    expected = logits.gather(1, tokens) - logits.logsumexp(1, keepdim=True)
-    assert torch.equal(basic.log_softmax_at(logits.clone(), tokens), expected)
+@pytest.mark.parametrize(("rows", "width", "size"), [(1, 1, 33), (6, 2, 600), (7, 64, V), (9, 5, 31)])
+@torch.inference_mode()
+def test_log_probabilities_of_some_tokens_are_those_of_float64(rows: int, width: int, size: int) -> None:
+    """Of logits and of products that are never held; each row has the bits that it has alone."""
+    hidden, weight, bias = torch.randn(rows, width), torch.randn(size, width) * 3, torch.randn(size) * 10
+    bias[BEGIN] = -torch.inf
+    tokens = torch.randint(size, (rows, 2))
+    exact = F.linear(hidden.double(), weight.double(), bias.double()).log_softmax(1).gather(1, tokens).float()
+    logits = F.linear(hidden, weight, bias)
+    torch.testing.assert_close(log_softmax_at(logits, tokens), exact, atol=1e-5, rtol=1e-6)
+    fused = product_log_softmax_at(hidden, weight, bias, tokens)
+    assert fused is not None
+    torch.testing.assert_close(fused, exact, atol=1e-5, rtol=1e-6)
+    for i in range(rows):
+        own = slice(i, i + 1)
+        assert torch.equal(log_softmax_at(logits[own], tokens[own]), log_softmax_at(logits, tokens)[own])
+        alone = product_log_softmax_at(hidden[own], weight, bias, tokens[own])
+        assert alone is not None
+        assert torch.equal(alone, fused[own])
+
+
+@torch.inference_mode()
+def test_log_probabilities_on_several_threads_have_the_bits_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = torch.randn(11, 8), torch.randn(500, 8), None, torch.randint(500, (11, 2))
+    logits = F.linear(*given[:2])
+    expected = product_log_softmax_at(*given), log_softmax_at(logits, given[3])
+    monkeypatch.setattr(matrix_products, "_SMALL", 0)
+    monkeypatch.setattr(matrix_products, "_FEW_LOGITS", 0)
+    torch.set_num_threads(2)
+    try:
+        several = product_log_softmax_at(*given), log_softmax_at(logits, given[3])
+    finally:
+        torch.set_num_threads(1)
+    assert all(map(torch.equal, several, expected))
+
+
+@pytest.mark.parametrize("broken", [torch.nan, torch.inf])
+@torch.inference_mode()
+def test_a_damaged_weight_is_seen_in_every_log_probability(broken: float) -> None:
+    hidden, weight, tokens = torch.rand(3, 4) + 0.1, torch.randn(V, 4), torch.full((3, 1), 7)
+    weight[30, 1] = broken
+    assert product_log_softmax_at(hidden, weight, None, tokens).isnan().all()
+    assert log_softmax_at(F.linear(hidden, weight), tokens).isnan().all()
+    with pytest.raises(IndexError, match="40"):
+        product_log_softmax_at(hidden, weight, None, tokens + V)
 
 
 def test_an_adaptive_softmax_scores_several_tokens_as_one_by_one_with_gradients() -> None:
-    output, hidden = adaptive(), torch.randn(300, D, requires_grad=True)  # 300: parts of 75
+    output, hidden = adaptive(), torch.randn(300, D, requires_grad=True)
     tokens = torch.randint(2, V, (300, 2))
     both = output.log_probs_of(hidden, tokens)
     expected = output.log_probs(hidden).gather(1, tokens)

@@ -8,10 +8,12 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F  # noqa: N812
 from samples import sampled
 
 from chainrule.errors import ModelFormatError
@@ -20,9 +22,14 @@ from chainrule.neural.config import TransformerConfig
 from chainrule.neural.language_model import NeuralModel
 from chainrule.neural.layers.matrix_products import product
 from chainrule.neural.packed import layouts
-from chainrule.neural.packed.layouts import FORMS, Quantised, matrix_of, packed, rows_of, unpacked
+from chainrule.neural.packed.layouts import FORMS, Quantised, Vectors, matrix_of, packed, rows_of, unpacked
+from chainrule.neural.packed.reading import ACTIVATIONS
+from chainrule.neural.packed.reading_kernels import activate_and_quantise, add_and_layer_norm, norm_joint_heads
 from chainrule.neural.saving import from_state, to_state
 from chainrule.storage.gguf import BLOCK_TYPES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 KINDS = {kind.name: kind for kind in BLOCK_TYPES.values()}
 
@@ -215,6 +222,8 @@ GEMMA = {
     "window_rotary_base": 1e3,
     "attention_scale": 0.1,
 }
+GPT2: dict[str, object] = {"norm": "layer", "biases": True, "feed_forward": "gelu", "positions": "learned"}
+QUARTER = {"rotary_width": 8}  # of a head's 32 numbers
 SHAPES: dict[str, dict[str, object]] = {
     "llama": {},
     "qwen2": {"biases": True, "without_biases": ("attention_out", "feed_forward")},
@@ -226,6 +235,21 @@ SHAPES: dict[str, dict[str, object]] = {
     "phi3": {"head_width": 64, "rotary_width": 32},
     "granite": {"residual_scale": 0.22, "attention_scale": 0.05, "embedding_scale": 12.0, "logit_scale": 0.1},
     "nanochat": {"query_key_norm": True, "norm_gain": True, "biases": True},
+    "gpt2": GPT2,
+    "opt": {**GPT2, "feed_forward": "relu"},
+    "olmo": {"norm": "layer", "norm_gain": False},
+    "olmo2": {"sublayer_norms": "after", "query_key_norm": True, "joint_query_key_norm": True},
+    "stablelm": {"norm": "layer", "biases": True, "without_biases": ("attention_out", "feed_forward"), **QUARTER},
+    "neox": {
+        **GPT2,
+        **QUARTER,
+        "positions": "rotary",
+        "feed_forward": "gelu_exact",
+        "parallel": True,
+        "shared_norm": False,
+    },
+    "cohere": {"norm": "layer", "parallel": True, "shared_norm": True},
+    "primer": {"feed_forward": "relu_squared", "norm_gain": False},
 }
 
 
@@ -251,6 +275,35 @@ def test_kernels_read_what_torch_reads(shape: str, monkeypatch: pytest.MonkeyPat
         assert np.abs(own - expected).mean() < 1e-3
 
 
+@pytest.mark.parametrize("gated", [False, True])
+@pytest.mark.parametrize("function", ACTIVATIONS)
+def test_activations_are_those_of_float64(function: Callable[[torch.Tensor], torch.Tensor], gated: bool) -> None:
+    hidden = torch.linspace(-9, 9, 192).reshape(2, 96)[:, torch.randperm(96)]
+    hidden = torch.cat([hidden, hidden.flip(0)], 1) if gated else hidden
+    hidden[0, 5] = torch.nan
+    expected = function(hidden[:, :96].double()) * (hidden[:, 96:].double() if gated else 1)
+    out = Vectors.empty(2, 96)
+    found = np.empty((2, 96), np.float32)
+    activate_and_quantise(hidden.numpy(), ACTIVATIONS[function], found, *out[1:])
+    np.testing.assert_allclose(found, expected, atol=4e-6, rtol=1e-6)
+
+
+def test_layer_norms_and_joint_norms_are_those_of_float64() -> None:
+    x, added = torch.randn(3, 96) + 5, torch.randn(3, 96)
+    gain, bias = torch.randn(2, 96)
+    summed, out = (x.clone().numpy() for _ in range(2))
+    add_and_layer_norm(summed, added.numpy(), torch.stack([gain, bias]).numpy(), 1e-5, out)
+    expected = F.layer_norm((x + added).double(), (96,), gain.double(), bias.double(), 1e-5)
+    np.testing.assert_array_equal(summed, x + added)
+    np.testing.assert_allclose(out, expected, atol=1e-5)
+    heads = x.clone().numpy()  # two queries of 32 numbers, and half a key; what is left are values
+    norm_joint_heads(heads, gain[None, :80].numpy(), 64, 1e-6)
+    queries, keys = (F.rms_norm(part.double(), part.shape[1:], eps=1e-6) for part in (x[:, :64], x[:, 64:80]))
+    np.testing.assert_allclose(heads[:, :64], queries * gain[:64], atol=1e-5)
+    np.testing.assert_allclose(heads[:, 64:80], keys * gain[64:80], atol=1e-5)
+    np.testing.assert_array_equal(heads[:, 80:], x[:, 80:])
+
+
 @torch.no_grad()
 def test_adapters_beside_packed_weights_are_read() -> None:
     """Kernels know none; a network that was read by kernels before has one added, and taken away."""
@@ -268,7 +321,7 @@ def test_adapters_beside_packed_weights_are_read() -> None:
 
 
 @pytest.mark.parametrize("bits", [None, 8])
-@pytest.mark.parametrize("shape", ["llama", "gemma3"])
+@pytest.mark.parametrize("shape", ["llama", "gemma3", "gpt2", "olmo2", "neox"])
 def test_figures_depend_on_nothing_else(shape: str, bits: int | None) -> None:
     """Steps, passes, other rows, drafts: the same bits, with keys and values in eight bits, too."""
     model = shaped(shape, context=16)
@@ -324,6 +377,8 @@ def digest() -> str:
     """Of products in every form, and of what a network says, to the last bit."""
     found = [product(vectors(11), matrix(name)).numpy().tobytes() for name in FORMS]
     found += [compacted(bits=bits).score([TEXT])[0].tobytes() for bits in (4, 8)]
+    model = shaped("neox")
+    found += [model.score([TEXT])[0].tobytes(), model.start([TEXT]).next.hidden.numpy().tobytes()]
     model = shaped("gemma3")
     model.network.encoder.set_cache_bits(8)
     found += [model.score([TEXT])[0].tobytes(), model.start([TEXT]).next.hidden.numpy().tobytes()]

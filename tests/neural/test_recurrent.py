@@ -39,6 +39,29 @@ def test_runs_between_starts_are_read_as_step_by_step(cell: str, rows: int, time
         torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-5)
 
 
+@pytest.mark.parametrize(("rows", "width"), [(1, 16), (6, 32)])
+@pytest.mark.parametrize("cell", ["rnn_tanh", "rnn_relu", "gru"])
+def test_a_kernel_computes_narrow_layers_as_torch_does(cell: str, rows: int, width: int) -> None:
+    """With gradients torch's layer reads; a row does not depend on others."""
+    torch.manual_seed(1)
+    encoder = Recurrent(RecurrentConfig(cell=cell, layers=2, width=width)).eval()
+    for weight in encoder.parameters():
+        nn.init.normal_(weight, std=0.15)
+    x, before = torch.randn(rows, 9, width), ((torch.randn(rows, width),), (torch.randn(rows, width),))
+    expected, state = encoder(x, before)
+    with torch.no_grad():
+        found, after = encoder(x, before)
+        for i in range(rows):
+            own = slice(i, i + 1)
+            alone, _ = encoder(x[own], tuple(tuple(part[own] for part in layer) for layer in before))
+            torch.testing.assert_close(alone, found[own], rtol=0, atol=1e-6)
+        x[0, 3, 2] = torch.nan
+        assert encoder(x, before)[0][0, 3:].isnan().any(1).all()
+    assert expected.requires_grad
+    torch.testing.assert_close(found, expected, rtol=0, atol=5e-6)
+    torch.testing.assert_close(after, state, rtol=0, atol=5e-6)
+
+
 def test_gradients_go_through_the_pieces_of_a_run() -> None:
     torch.manual_seed(0)
     encoder = Recurrent(RecurrentConfig(layers=1, width=WIDTH)).double()

@@ -27,9 +27,8 @@ from chainrule.base.distributions import NAN_MESSAGE, check_log_probs, top_of
 from chainrule.base.threads import pause
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural.device import follow_load
-from chainrule.neural.layers.basic import NEAR
 from chainrule.neural.layers.matrix_products import FEW
-from chainrule.neural.layers.output import FullSoftmax
+from chainrule.neural.layers.output import NEAR, FullSoftmax
 from chainrule.protocol import END, UNKNOWN
 
 if TYPE_CHECKING:
@@ -430,7 +429,10 @@ def _log_probs_of(
     log_probs = torch.zeros(asked.shape, device=asked.device)
     for part, hidden in _hidden_parts(network, tokens):
         chosen = is_scored[:, part]
-        log_probs[:, part][chosen] = network.output.log_probs_of(hidden[chosen], asked[:, part][chosen])
+        if chosen.all():
+            log_probs[:, part] = network.output.log_probs_of(hidden, asked[:, part])
+        else:
+            log_probs[:, part][chosen] = network.output.log_probs_of(hidden[chosen], asked[:, part][chosen])
     return log_probs.cpu().numpy()
 
 

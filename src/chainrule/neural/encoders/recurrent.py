@@ -13,9 +13,11 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import torch
+import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from chainrule.base.lanes import LANES
 from chainrule.neural.device import runs_lstm_in_bfloat16
 from chainrule.neural.layers.basic import drop
 
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 
     IntraAttentionState = tuple[Tensor, Tensor, Tensor, Tensor]
     LayerState = tuple[Tensor, ...]  # h, and c of an LSTM: (B, D) each; of one that attends to its past, (B, n) each
+
+_NARROW = 128  # numbers in a layer, up to which torch's calls for each token take longer than the arithmetic
 
 
 class IntraAttentionLSTM(nn.Module):
@@ -201,12 +205,35 @@ class Recurrent(nn.Module):
                 return self._call(layer, weights, x.float(), tuple(part.float() for part in state))
         if self.attends_to_itself:
             return cast("tuple[Tensor, LayerState]", functional_call(layer, weights, (x, state)))
+        if not weights and self._suits_kernel(layer, x):
+            return self._by_kernel(layer, x, state)
         before: Tensor | LayerState = tuple(part.unsqueeze(0) for part in state)
         if self.cell != "lstm":
             before = before[0]
         hidden, last = functional_call(layer, weights, (x, before)) if weights else layer(x, before)
         after = last if self.cell == "lstm" else (last,)
         return hidden, tuple(part.squeeze(0) for part in after)
+
+    def _suits_kernel(self, layer: nn.Module, x: Tensor) -> bool:
+        """Whether a narrow layer reads several tokens on a processor, without gradients; torch is quick with LSTMs."""
+        width = cast("Tensor", layer.weight_hh_l0).shape[1]
+        if self.cell == "lstm" or torch.is_grad_enabled():
+            return False
+        if torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu"):
+            return False
+        is_narrow = width <= _NARROW and width % LANES == 0
+        return is_narrow and x.shape[1] > 1 and x.numel() > 0 and x.device.type == "cpu" and x.dtype == torch.float32
+
+    def _by_kernel(self, layer: nn.Module, x: Tensor, state: LayerState) -> tuple[Tensor, LayerState]:
+        from chainrule.neural.layers.recurrence_kernels import GRU, RELU, TANH, scan_cells
+
+        kind = {"rnn_tanh": TANH, "rnn_relu": RELU, "gru": GRU}[self.cell]
+        of_inputs, of_states, *biases = (cast("Tensor", weight).detach() for weight in layer.parameters())
+        given = F.linear(x, of_inputs, biases[0])
+        columns = torch.cat([of_states.t(), biases[1][None]])  # (D + 1, gates)
+        after, out = state[0].detach().clone(), x.new_empty(*x.shape[:2], of_states.shape[1])
+        scan_cells(kind, given.numpy(), columns.numpy(), after.numpy(), out.numpy())
+        return out, (after,)
 
     def _dropped(self, x: Tensor, share: float) -> Tensor:
         if not (self.training and share):

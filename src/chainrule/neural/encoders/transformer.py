@@ -379,7 +379,7 @@ class Transformer(nn.Module):
         if not is_plain or torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu") or self.is_stateful:
             return False
         has_own = len(self.blocks) == self.layers and not self.float64_layers
-        return has_own and self.rotary is not None and self.bias is None and not self.is_bidirectional and x.numel() > 0
+        return has_own and self.bias is None and not self.is_bidirectional and x.numel() > 0
 
     def _layers(
         self, x: Tensor, positions: Tensor, masks: list[AttentionMask], *, is_long: bool = False

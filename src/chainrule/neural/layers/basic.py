@@ -20,7 +20,7 @@ from chainrule.neural.layers.matrix_products import elementwise, linear, rows
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from jaxtyping import Bool, Float, Float32, Int64
+    from jaxtyping import Bool, Float, Int64
 
     from chainrule.neural.config.network import Activation
     from chainrule.neural.config.transformer import FeedForward as FeedForwardKind
@@ -228,6 +228,11 @@ def gelu(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     return F.gelu(x, approximate="tanh")
 
 
+def softly_capped(logits: Float[Tensor, "*shape V"], cap: float) -> Float[Tensor, "*shape V"]:
+    """Cap tanh(l / cap) (Gemma 2, section 2); tokens without a probability stay so."""
+    return (torch.tanh(logits / cap) * cap).masked_fill(logits == -torch.inf, -torch.inf)
+
+
 CLAMP, SHARPNESS = 7.0, 1.702  # of gpt-oss: the largest inputs of a gate, and the factor within its sigmoid
 
 
@@ -267,26 +272,3 @@ def initialise(weight: Float[Tensor, "outputs inputs"], kind: Initialisation, *,
     else:
         bound = 1 / math.sqrt(weight.shape[1])
         nn.init.uniform_(weight, -bound, bound)
-
-
-NEAR = 1 << 18  # logits that go through the softmax at once, so that they stay in the processor's cache
-
-
-def log_softmax_at(logits: Float32[Tensor, "R V"], tokens: Int64[Tensor, "R tokens"]) -> Float32[Tensor, "R tokens"]:
-    """The log-softmax of logits at some tokens of each row; overwrites the logits unless they have gradients.
-
-    Its bits are those of torch's `logsumexp`, which writes the logits anew twice: that takes longer than the
-    exponentials.
-    """
-    if logits.requires_grad:
-        return logits.gather(1, tokens) - logits.logsumexp(1, keepdim=True)
-    log_probs = torch.empty(tokens.shape, device=logits.device)
-    size = max(1, NEAR // logits.shape[1]) if logits.device.type == "cpu" else max(1, len(logits))
-    for begin in range(0, len(logits), size):
-        few = slice(begin, begin + size)
-        own = logits[few]
-        peaks = own.amax(1, keepdim=True)
-        peaks.masked_fill_(peaks.isinf(), 0)
-        chosen = own.gather(1, tokens[few])
-        log_probs[few] = chosen - own.sub_(peaks).exp_().sum(1, keepdim=True).log_().add_(peaks)
-    return log_probs

@@ -107,6 +107,8 @@ def unpack(packed: Int8[Tensor, "*shape bytes"]) -> Float32[Tensor, "*shape K"]:
 FEW = 512  # vectors
 _LEAST = 1 << 16  # weights
 _SMALL = 1 << 22  # multiplications that several threads would be slower to begin than one is to do
+_FEW_LOGITS = 1 << 18  # likewise
+_NARROW_VECTORS = 64  # numbers, up to which logits are not held
 _WIDENED = 1 << 18  # weights that are widened together: a megabyte
 _WIDENED_IN_TRAINING = 1 << 22  # for products of many vectors
 _NARROW = {torch.bfloat16: torch.uint16, torch.float16: torch.int16}  # and what their bits are to a kernel
@@ -345,7 +347,6 @@ def _suits_kernel(x: Tensor, weight: Tensor) -> bool:
 
 
 def _by_kernel(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    from chainrule.base.jit import use_parallel_threads
     from chainrule.neural.layers.product_kernels import multiply, multiply_alone
 
     vectors = x.detach().reshape(-1, x.shape[-1]).contiguous()
@@ -355,15 +356,84 @@ def _by_kernel(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     numbers, scales = as_read[:, :width], _NO_SCALES
     if is_packed(weight):
         scales = scales_of(as_read, width)
-    threads = torch.get_num_threads()
-    if threads == 1 or len(weight) * vectors.numel() <= _SMALL:
-        multiply_alone(numbers, scales, vectors.numpy(), out.numpy())
-    else:
-        with _kernel:
-            use_parallel_threads(threads)
-            multiply(numbers, scales, vectors.numpy(), out.numpy())
-    if torch.get_num_threads() != threads:  # where both share an OpenMP, Numba's first launch sets torch's number, too
-        torch.set_num_threads(threads)
+    is_small = len(weight) * vectors.numel() <= _SMALL
+    _on_threads(multiply_alone if is_small else multiply, multiply_alone, numbers, scales, vectors.numpy(), out.numpy())
     if bias is not None:
         out += bias
     return out.view(*x.shape[:-1], len(weight))
+
+
+def _on_threads(several: Callable[..., None], one: Callable[..., None], *arguments: Any) -> None:
+    """Runs a kernel; several, one: for several threads, and for the calling one; the same if the work is small."""
+    from chainrule.base.jit import use_parallel_threads
+
+    threads = torch.get_num_threads()
+    if threads == 1 or several is one:
+        one(*arguments)
+    else:
+        with _kernel:
+            use_parallel_threads(threads)
+            several(*arguments)
+    if torch.get_num_threads() != threads:  # where both share an OpenMP, Numba's first launch sets torch's number, too
+        torch.set_num_threads(threads)
+
+
+def log_softmax_at(logits: Float32[Tensor, "R V"], tokens: Int64[Tensor, "R tokens"]) -> Float32[Tensor, "R tokens"]:
+    """The log-softmax of logits at some tokens of each row.
+
+    On processors by a kernel that reads the logits twice and writes none: in a fixed order, whatever other rows are.
+    Elsewhere it overwrites the logits. Where they have gradients, it does neither.
+    """
+    if logits.requires_grad:
+        return logits.gather(1, tokens) - logits.logsumexp(1, keepdim=True)
+    if logits.device.type != "cpu" or torch.compiler.is_compiling():
+        peaks = logits.amax(1, keepdim=True)
+        peaks.masked_fill_(peaks.isinf(), 0)
+        chosen = logits.gather(1, tokens)
+        return chosen - logits.sub_(peaks).exp_().sum(1, keepdim=True).log_().add_(peaks)
+    from chainrule.neural.layers.product_kernels import log_softmax_of_rows, log_softmax_of_rows_alone
+
+    out = _places_checked(tokens, logits.shape[1])
+    several = log_softmax_of_rows_alone if logits.numel() <= _FEW_LOGITS else log_softmax_of_rows
+    arrays = (array.detach().contiguous().numpy() for array in (logits, tokens, out))
+    _on_threads(several, log_softmax_of_rows_alone, *arrays)
+    return out
+
+
+def product_log_softmax_at(
+    hidden: Float[Tensor, "R D"],
+    weight: Float[Tensor, "V D"],
+    bias: Float[Tensor, " V"] | None,
+    tokens: Int64[Tensor, "R tokens"],
+) -> Float32[Tensor, "R tokens"] | None:
+    """`log_softmax_at` of W h + b, of which no more than a few numbers are held: quicker where vectors are narrow.
+
+    None where they are wide, where there may be gradients, and elsewhere than on processors in float32.
+    """
+    if hidden.device.type != "cpu" or not hidden.dtype == weight.dtype == torch.float32:
+        return None
+    size, width = weight.shape
+    if torch.is_grad_enabled() or torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu"):
+        return None
+    if not 0 < width <= _NARROW_VECTORS:
+        return None
+    from chainrule.neural.layers.product_kernels import IN_ONE, log_softmax_of_products, log_softmax_of_products_alone
+
+    out = _places_checked(tokens, size)
+    columns = torch.zeros(width + 1, size + -size % IN_ONE)
+    columns[:width, :size] = weight.t()
+    columns[width, size:] = -torch.inf
+    if bias is not None:
+        columns[width, :size] = bias
+    is_small = len(hidden) * columns.numel() <= _SMALL
+    several = log_softmax_of_products_alone if is_small else log_softmax_of_products
+    arrays = (array.detach().contiguous().numpy() for array in (hidden, columns, tokens, out))
+    _on_threads(several, log_softmax_of_products_alone, *arrays)
+    return out
+
+
+def _places_checked(tokens: Int64[Tensor, "R tokens"], size: int) -> Float32[Tensor, "R tokens"]:
+    """Room for a number of each token. Raises IndexError for tokens that a vocabulary of that size has not."""
+    if tokens.numel() and not 0 <= int(tokens.min()) <= int(tokens.max()) < size:
+        raise IndexError(f"tokens from {int(tokens.min())} to {int(tokens.max())} of {size}")
+    return torch.empty(tokens.shape, dtype=torch.float32)

@@ -14,8 +14,8 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from chainrule.errors import SettingError
-from chainrule.neural.layers.basic import NEAR, log_softmax_at, pause
-from chainrule.neural.layers.matrix_products import product, wide
+from chainrule.neural.layers.basic import pause, softly_capped
+from chainrule.neural.layers.matrix_products import log_softmax_at, product, product_log_softmax_at, wide
 from chainrule.protocol import BEGIN, END
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ class KnownLogProbs(NamedTuple):
     exponent: Tensor
 
 
+NEAR = 1 << 18  # logits that go through the softmax at once, so that they stay in the processor's cache
 HELD = 1 << 22  # logits that are computed at once on a processor
 HELD_ON_DEVICE = 1 << 27  # both these and NEAR on an accelerator, which needs large blocks
 _EVEN = 64  # blocks are padded to a multiple of it: every new matrix shape has to be prepared first
@@ -83,11 +84,6 @@ def cross_entropy(
         losses = F.cross_entropy(logits, targets[block], reduction="none")
         total += losses.sum() if weights is None else (losses * weights[block]).sum()
     return total
-
-
-def softly_capped(logits: Float[Tensor, "*shape V"], cap: float) -> Float[Tensor, "*shape V"]:
-    """Cap tanh(l / cap) (Gemma 2, section 2); tokens without a probability stay so."""
-    return (torch.tanh(logits / cap) * cap).masked_fill(logits == -torch.inf, -torch.inf)
 
 
 def blocks(positions: Tensor, vocabulary_size: int, *, near: bool = False) -> Iterator[slice]:
@@ -215,9 +211,7 @@ class Output(Protocol):
     def log_probs_of(
         self, hidden: Float[Tensor, "*shape D"], targets: Int64[Tensor, "*shape *tokens"]
     ) -> Float32[Tensor, "*shape *tokens"]:
-        """The log-probabilities of one token at each position, or of several (a last dimension), without holding all
-        others.
-        """
+        """The log-probabilities of one token at each position, or of several (a last dimension), without all others."""
 
 
 class NoOutput(nn.Module):
@@ -288,11 +282,9 @@ class FullSoftmax(nn.Module):
         """As `Output.log_probs_of`."""
         flat, count = hidden.flatten(0, -2), targets.shape[hidden.dim() - 1 :].numel()
         ids = targets.reshape(len(flat), count)
-        log_probs = torch.empty(ids.shape, device=flat.device)
-        for block in blocks(flat, len(self.never)):
-            log_probs[block] = log_softmax_at(self.logits(flat[block]), ids[block])
-            pause()
-        return log_probs.view(targets.shape)
+        is_plain = self.cap is None and not self.ends and self.transform is None
+        found = product_log_softmax_at(self._transformed(flat), self.weight, self.shift, ids) if is_plain else None
+        return (_log_probs_at(self.logits, len(self.never), flat, ids) if found is None else found).view(targets.shape)
 
     def logits(self, hidden: Float[Tensor, "*shape D"], *, banned: bool = False) -> Float32[Tensor, "*shape V"]:
         """Of all tokens; -inf of those without a probability, unless banned says that they have theirs, too."""
@@ -484,12 +476,18 @@ def _target_log_probs(
     targets: Int64[Tensor, "R tokens"],
 ) -> Float32[Tensor, "R tokens"]:
     """log softmax(W h + b) of some tokens at each position."""
+    found = product_log_softmax_at(hidden, weight, bias, targets)
+    return _log_probs_at(lambda x: F.linear(x, weight, bias), len(weight), hidden, targets) if found is None else found
+
+
+def _log_probs_at(
+    logits: Callable[[Tensor], Tensor], size: int, hidden: Float[Tensor, "R D"], targets: Int64[Tensor, "R tokens"]
+) -> Float32[Tensor, "R tokens"]:
+    """The log-softmax of the logits at some tokens, a block of positions at a time. size: that of the vocabulary."""
     log_probs = [torch.empty(0, targets.shape[1], device=hidden.device)]
-    is_narrow = hidden.device.type == "cpu" and hidden.shape[1] <= _EVEN  # then the logits of a few stay in the cache
-    for block in blocks(hidden, len(weight)):
-        parts = max(1, len(hidden[block]) // _EVEN) if is_narrow else 1
-        for few, wanted in zip(*(whole[block].tensor_split(parts) for whole in (hidden, targets)), strict=True):
-            log_probs.append(log_softmax_at(F.linear(few, weight, bias).float(), wanted))
+    for block in blocks(hidden, size):
+        log_probs.append(log_softmax_at(logits(hidden[block]).float(), targets[block]))
+        pause()
     return torch.cat(log_probs)
 
 

@@ -1,17 +1,39 @@
-"""Products of a matrix with a few vectors: dot products of its rows with each, on several threads. Sums of a few rows.
+"""Products of a matrix with a few vectors: dot products of its rows with each, on several threads; the log-softmax at
+some places, of logits or of products that are never held; sums of a few rows.
 
 A group of rows is multiplied by all vectors while it is in the processor's cache, and the next rows are asked for
 meanwhile: the matrix is read once, at the speed of the memory. Each dot product is summed up in the same order
 (`base.lanes`), so that it depends neither on the processor, nor on threads, nor on how many vectors there are.
-Legend: B vectors, N rows of the matrix, K numbers in each, S scales of a row.
+Legend: B vectors, N rows of the matrix, K numbers in each, S scales of a row; P places.
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
-from chainrule.base.jit import kernel, parallel_kernel, prange, tiny_kernel
-from chainrule.base.lanes import ask_for, lanes_at, lanes_in, put_totals, times_plus, total, weights_like, zeros_like
+import numpy as np
+
+from chainrule.base.jit import allocating_kernel, kernel, parallel_kernel, prange, tiny_kernel
+from chainrule.base.lanes import (
+    LANES,
+    ask_for,
+    exponential,
+    lanes_at,
+    lanes_in,
+    larger,
+    minus,
+    plus,
+    put_lanes,
+    put_totals,
+    spread,
+    times,
+    times_plus,
+    total,
+    weights_like,
+    zeros_like,
+)
+from chainrule.neural.packed.integer_lanes import float_at
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Float32, Int8, Int16, Int64, UInt16
@@ -22,6 +44,8 @@ if TYPE_CHECKING:
 
 GROUP = 16  # rows
 FOUR = 4  # rows by as many vectors, whose products are summed up side by side, in registers
+IN_ONE = 2 * LANES  # columns, of which log-softmax takes whole groups
+_CHUNK = 8 * IN_ONE  # logits of four vectors, 4 KB
 _ASKING = 16 * FOUR  # vectors that rows are multiplied by while the next rows are asked for; they are there by then
 
 
@@ -131,6 +155,142 @@ def _four_by_four(
         w = weights_like(vectors, weight, scales, i + 3, k)
         a3, b3, c3, d3 = times_plus(w, a, a3), times_plus(w, b, b3), times_plus(w, c, c3), times_plus(w, d, d3)
     put_totals(out, j, i, a0, a1, a2, a3, b0, b1, b2, b3, c0, c1, c2, c3, d0, d1, d2, d3)
+
+
+@parallel_kernel
+def log_softmax_of_rows(
+    logits: Float32[ndarray, "B N"], places: Int64[ndarray, "B P"], out: Float32[ndarray, "B P"]
+) -> None:
+    """out[b, p] = the log-softmax of logits[b] at places[b, p]."""
+    for group in prange((logits.shape[0] + FOUR - 1) // FOUR):
+        _log_softmax_of_rows(logits, places, group * FOUR, min((group + 1) * FOUR, logits.shape[0]), out)
+
+
+@kernel
+def log_softmax_of_rows_alone(
+    logits: Float32[ndarray, "B N"], places: Int64[ndarray, "B P"], out: Float32[ndarray, "B P"]
+) -> None:
+    """`log_softmax_of_rows`, on the calling thread."""
+    _log_softmax_of_rows(logits, places, 0, logits.shape[0], out)
+
+
+@allocating_kernel
+def _log_softmax_of_rows(
+    logits: Float32[ndarray, "B N"], places: Int64[ndarray, "B P"], first: int, last: int, out: Float32[ndarray, "B P"]
+) -> None:
+    width = logits.shape[1]
+    whole = width - width % IN_ONE
+    rest, sixteen = np.full((1, IN_ONE), np.float32(-np.inf), np.float32), np.empty((1, LANES), np.float32)
+    for i in range(first, last):
+        for k in range(whole, width):
+            rest[0, k - whole] = logits[i, k]
+        a, b = lanes_at(rest, 0, 0), lanes_at(rest, 0, LANES)
+        for k in range(0, whole, IN_ONE):
+            a, b = larger(a, lanes_at(logits, i, k)), larger(b, lanes_at(logits, i, k + LANES))
+        put_lanes(sixteen, 0, 0, larger(a, b))
+        peak = _peak(sixteen, 0, np.float32(-np.inf))
+        most = spread(np.float32(peak))
+        a = exponential(minus(lanes_at(rest, 0, 0), most))
+        b = exponential(minus(lanes_at(rest, 0, LANES), most))
+        for k in range(0, whole, IN_ONE):
+            a = plus(a, exponential(minus(lanes_at(logits, i, k), most)))
+            b = plus(b, exponential(minus(lanes_at(logits, i, k + LANES), most)))
+        log_sum = math.log(np.float64(total(plus(a, b))))
+        for p in range(places.shape[1]):
+            out[i, p] = np.float32(np.float64(logits[i, places[i, p]]) - np.float64(peak) - log_sum)
+
+
+@kernel
+def _peak(lanes: Float32[ndarray, "rows 16"], row: int, known: np.float32) -> np.float32:
+    """The largest number of a row and of what is known; NaN where it is infinity, which has no softmax."""
+    peak = known
+    for k in range(LANES):
+        peak = max(peak, lanes[row, k])
+    return np.float32(np.nan) if peak == np.inf else peak
+
+
+@parallel_kernel
+def log_softmax_of_products(
+    vectors: Float32[ndarray, "B K"],
+    columns: Float32[ndarray, "K+1 N"],
+    places: Int64[ndarray, "B P"],
+    out: Float32[ndarray, "B P"],
+) -> None:
+    """out[b, p] = the log-softmax of vectors[b] W + c at places[b, p], without holding all of these products.
+
+    columns: W, and c in the last row; N must be a multiple of IN_ONE, and c is -inf in columns that only fill it up.
+    """
+    for group in prange((vectors.shape[0] + FOUR - 1) // FOUR):
+        _log_softmax_of_four(vectors, columns, places, group * FOUR, out)
+
+
+@kernel
+def log_softmax_of_products_alone(
+    vectors: Float32[ndarray, "B K"],
+    columns: Float32[ndarray, "K+1 N"],
+    places: Int64[ndarray, "B P"],
+    out: Float32[ndarray, "B P"],
+) -> None:
+    """`log_softmax_of_products`, on the calling thread."""
+    for first in range(0, vectors.shape[0], FOUR):
+        _log_softmax_of_four(vectors, columns, places, first, out)
+
+
+@allocating_kernel
+def _log_softmax_of_four(
+    vectors: Float32[ndarray, "B K"],
+    columns: Float32[ndarray, "K+1 N"],
+    places: Int64[ndarray, "B P"],
+    first: int,
+    out: Float32[ndarray, "B P"],
+) -> None:
+    """Of four vectors, a chunk of columns at a time: sums so far shrink where a chunk has a larger number."""
+    width, last = vectors.shape[1], vectors.shape[0] - 1
+    r0, r1, r2, r3 = first, min(first + 1, last), min(first + 2, last), min(first + 3, last)
+    logits, sixteen = np.empty((FOUR, _CHUNK), np.float32), np.empty((FOUR, LANES), np.float32)
+    sums, peaks = np.zeros((FOUR, LANES), np.float32), np.full((1, FOUR), np.float32(-np.inf), np.float32)
+    for begin in range(0, columns.shape[1], _CHUNK):
+        end = min(begin + _CHUNK, columns.shape[1])
+        a0 = a1 = a2 = a3 = spread(np.float32(-np.inf))
+        for k in range(begin, end, LANES):
+            x0 = x1 = x2 = x3 = lanes_at(columns, width, k)
+            for j in range(width):
+                w = lanes_at(columns, j, k)
+                x0 = times_plus(w, spread(float_at(vectors, r0, j)), x0)
+                x1 = times_plus(w, spread(float_at(vectors, r1, j)), x1)
+                x2 = times_plus(w, spread(float_at(vectors, r2, j)), x2)
+                x3 = times_plus(w, spread(float_at(vectors, r3, j)), x3)
+            a0, a1, a2, a3 = larger(a0, x0), larger(a1, x1), larger(a2, x2), larger(a3, x3)
+            put_lanes(logits, 0, k - begin, x0)
+            put_lanes(logits, 1, k - begin, x1)
+            put_lanes(logits, 2, k - begin, x2)
+            put_lanes(logits, 3, k - begin, x3)
+        put_lanes(sixteen, 0, 0, a0)
+        put_lanes(sixteen, 1, 0, a1)
+        put_lanes(sixteen, 2, 0, a2)
+        put_lanes(sixteen, 3, 0, a3)
+        for q in range(FOUR):
+            peak = _peak(sixteen, q, peaks[0, q])
+            if peak == -np.inf:
+                continue
+            most, a, b = spread(np.float32(peak)), lanes_at(sums, q, 0), spread(np.float32(0))
+            if peak != peaks[0, q]:
+                a = times(a, exponential(minus(spread(float_at(peaks, 0, q)), most)))
+                peaks[0, q] = peak
+            for k in range(0, end - begin, IN_ONE):
+                a = plus(a, exponential(minus(lanes_at(logits, q, k), most)))
+                b = plus(b, exponential(minus(lanes_at(logits, q, k + LANES), most)))
+            put_lanes(sums, q, 0, plus(a, b))
+    for q in range(min(FOUR, last + 1 - first)):
+        log_sum = math.log(np.float64(total(lanes_at(sums, q, 0))))
+        for p in range(places.shape[1]):
+            place = places[first + q, p]
+            k = place - place % LANES
+            x = lanes_at(columns, width, k)
+            for j in range(width):
+                x = times_plus(lanes_at(columns, j, k), spread(float_at(vectors, first + q, j)), x)
+            put_lanes(sixteen, 0, 0, x)
+            out[first + q, p] = np.float32(np.float64(sixteen[0, place % LANES]) - np.float64(peaks[0, q]) - log_sum)
 
 
 @tiny_kernel

@@ -17,6 +17,7 @@ from chainrule.base.lanes import (
     LANES,
     ask_for,
     lanes_at,
+    plus,
     put_lanes,
     spread,
     times,
@@ -26,6 +27,7 @@ from chainrule.neural.packed.integer_lanes import (
     as_floats,
     bits,
     bytes_at,
+    bytes_of_lane,
     dot_bytes,
     float_at,
     halves_at,
@@ -34,6 +36,7 @@ from chainrule.neural.packed.integer_lanes import (
     joined_bits,
     largest_bits,
     of_bits,
+    planes_of_lane,
     plus_integers,
     put_bytes,
     rounded,
@@ -268,21 +271,26 @@ def unpack_rows(
                     d = d * np.float32(weight[group, at + lane])
                     if has_minima:
                         m = -(m * np.float32(weight[group, at + LANES + lane]))
-            at += small
-            for k in range(BLOCK):
-                word, byte = k // 4, k % 4
-                place = at + 4 * lane + byte
-                if low_bits == 8:
-                    q = np.int64(weight[group, place + 64 * word])
-                else:
-                    q = np.int64(weight[group, place + 64 * (word % 4)]) >> (4 * (word // 4)) & 15
-                if more_bits == 1:
-                    q |= (np.int64(weight[group, place + planes]) >> word & 1) << 4
-                elif more_bits == 2:
-                    q |= (np.int64(weight[group, place + planes + 64 * (word // 4)]) >> (2 * (word % 4)) & 3) << 4
-                scale = d if word < 4 else second if halved else d
-                number = scale * np.float32(q - offset)
-                out[i, block * BLOCK + k] = number + m if has_minima else number
+            at += small + 4 * lane
+            low, plane = bytes_of_lane(weight, group, at), at + planes
+            high = low
+            if low_bits == 8:
+                high = bytes_of_lane(weight, group, at + 4 * _PLANE)
+            else:
+                low, high = bits(low, 0, 15), bits(high, 4, 15)
+            if more_bits == 1:
+                low = joined_bits(low, planes_of_lane(weight, group, plane, 1, 0), 4)
+                high = joined_bits(high, planes_of_lane(weight, group, plane, 1, 4), 4)
+            elif more_bits == 2:
+                low = joined_bits(low, planes_of_lane(weight, group, plane, 2, 0), 4)
+                high = joined_bits(high, planes_of_lane(weight, group, plane + _PLANE, 2, 0), 4)
+            below = spread_integer(np.int32(-offset))
+            a = times(spread(np.float32(d)), as_floats(plus_integers(low, below)))
+            b = times(spread(np.float32(second if halved else d)), as_floats(plus_integers(high, below)))
+            if has_minima:
+                a, b = plus(a, spread(np.float32(m))), plus(b, spread(np.float32(m)))
+            put_lanes(out, i, block * BLOCK, a)
+            put_lanes(out, i, block * BLOCK + LANES, b)
 
 
 @kernel

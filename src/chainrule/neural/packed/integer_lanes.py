@@ -34,6 +34,7 @@ class _IntegerLanes(types.Type):
 
 
 _integer_lanes = _IntegerLanes()
+_LANES_BYTES = 4 * LANES
 
 
 @register_model(_IntegerLanes)
@@ -72,6 +73,33 @@ def _bytes_at(widen: str) -> Any:
         return FLOAT_LANES(array, row, column), generate
 
     return typed
+
+
+def _bytes_of_lane(_: Any, array: Any, row: Any, column: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        words = ir.Constant(ir.VectorType(ir.IntType(32), 4), ir.Undefined)
+        for word in range(4):
+            place = builder.add(arguments[2], ir.Constant(arguments[2].type, _LANES_BYTES * word))
+            number = _at_bytes(context, builder, signature, (*arguments[:2], place), ir.IntType(32))
+            words = builder.insert_element(words, number, ir.IntType(32)(word))
+        return builder.zext(builder.bitcast(words, ir.VectorType(ir.IntType(8), LANES)), INTEGERS)
+
+    return _integer_lanes(array, row, column), generate
+
+
+def _planes_of_lane(_: Any, array: Any, row: Any, column: Any, size: Any, first: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array, row, column, size, first = arguments
+        own = types.void(*signature.args[:3])
+        number = _in_all(builder, _at_bytes(context, builder, own, (array, row, column), ir.IntType(32)))
+        size, first = (builder.trunc(part, ir.IntType(32)) for part in (size, first))
+        words = ir.Constant(INTEGERS, [8 * (lane % 4) for lane in range(LANES)])
+        steps = builder.mul(_in_all(builder, size), ir.Constant(INTEGERS, [lane // 4 for lane in range(LANES)]))
+        shifts = builder.add(builder.add(words, steps), _in_all(builder, first))
+        mask = builder.sub(builder.shl(ir.IntType(32)(1), size), ir.IntType(32)(1))
+        return builder.and_(builder.lshr(number, shifts), _in_all(builder, mask))
+
+    return _integer_lanes(array, row, column, types.int64, types.int64), generate
 
 
 def _spread_integer(_: Any, number: Any) -> Any:
@@ -210,6 +238,11 @@ integers_at: Callable[..., Any] = intrinsic(_integers_at)  # integers_at(bytes, 
 halves_at: Callable[..., Any] = intrinsic(_halves_at)  # halves_at(bytes, row, column): 16 finite float16 as floats
 bytes_at: Callable[..., Any] = intrinsic(_bytes_at("zext"))  # bytes_at(bytes, row, column): 16 uint8 as floats
 signed_bytes_at: Callable[..., Any] = intrinsic(_bytes_at("sext"))  # signed_bytes_at(bytes, row, column): 16 int8
+# bytes_of_lane(bytes, row, column): four bytes, and four of each 64 bytes later on, three times; without a sign.
+bytes_of_lane: Callable[..., Any] = intrinsic(_bytes_of_lane)
+# planes_of_lane(bytes, row, column, size, first): so many bits of each of four bytes, the first bits on from `first`,
+# then four times the next ones.
+planes_of_lane: Callable[..., Any] = intrinsic(_planes_of_lane)
 spread_integer: Callable[..., Any] = intrinsic(_spread_integer)  # spread_integer(number): the same int32 in each
 # One number of a row, found without the check whether an index is negative: float_at(rows, row, column).
 float_at: Callable[..., Any] = intrinsic(_float_at)

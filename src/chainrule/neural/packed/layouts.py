@@ -238,7 +238,13 @@ def rows_of(packed: UInt8[Tensor, " bytes"], rows: Int64[Tensor, "*shape"]) -> F
 
 def unpacked(packed: UInt8[Tensor, " bytes"]) -> Float32[Tensor, "N K"]:
     """The weights in float32."""
-    return rows_of(packed, torch.arange(matrix_of(packed.detach().numpy()).rows))
+    matrix, first = matrix_of(packed.detach().numpy()), 0
+    out = np.empty((matrix.rows, matrix.columns), np.float32)
+    for part in matrix.parts:
+        own = out[first : first + len(part.groups) * LANES]
+        unpack_rows(_fields(part.form), part.groups, _halves(), np.arange(len(own)), own)
+        first += len(part.groups) * LANES
+    return torch.from_numpy(out)
 
 
 @cache

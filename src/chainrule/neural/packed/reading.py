@@ -1,9 +1,10 @@
 """A Transformer in packed weights, read by kernels from the first block to the last, where its blocks are plain.
 
-Plain blocks have RMSNorm with gains before each sub-layer, perhaps another one after it, rotary positions, and gates by
-silu or GELU: LLaMA, Mistral, Qwen 2 and 3, Gemma 1 to 3, SmolLM3, Phi-3, Granite. All others go through torch, with the
-same products. What stands between two products is one call of a kernel or two, since a step of one token otherwise
-spends two thirds of its time in calls.
+Plain blocks have RMSNorm or LayerNorm before each sub-layer, or RMSNorm after it, or both, sub-layers one after the
+other or side by side, rotary positions or some that are added, and feed-forward layers with gates or without: LLaMA,
+Mistral, Qwen 2 and 3, Gemma 1 to 3, SmolLM3, Phi-3, Granite, OLMo 1 to 3, GPT-2, GPT-NeoX, StarCoder 2, StableLM,
+Command R. All others go through torch, with the same products. What stands between two products is one call of a kernel
+or two, since a step of one token otherwise spends two thirds of its time in calls.
 """
 
 from __future__ import annotations
@@ -19,17 +20,26 @@ import torch.nn.functional as F  # noqa: N812
 
 from chainrule.base.jit import use_parallel_threads
 from chainrule.base.lanes import LANES
-from chainrule.neural.layers.basic import FeedForward, NormFromOne, gelu
+from chainrule.neural.layers.basic import FeedForward, NormFromOne, gelu, relu_squared
 from chainrule.neural.layers.matrix_products import is_in_blocks, packed_width, scales_of
 from chainrule.neural.packed.attention_kernels import attend, attend_on_threads
 from chainrule.neural.packed.block_kernels import quantise
 from chainrule.neural.packed.layouts import Multiplication, Vectors, kernel_lock, matrix_of, steps
 from chainrule.neural.packed.reading_kernels import (
+    EXACT_GELU,
+    GELU,
+    RELU,
+    SILU,
+    SQUARED_RELU,
+    activate_and_quantise,
+    add_and_layer_norm,
     add_and_norm,
+    add_and_quantise,
     add_to_rows,
-    gate_and_quantise,
+    layer_norm_and_quantise,
     norm_and_quantise,
     norm_heads,
+    norm_joint_heads,
     norm_rows,
     rotate_heads,
     store,
@@ -49,6 +59,7 @@ if TYPE_CHECKING:
     from chainrule.neural.layers.positions import Rotation
     from chainrule.neural.layers.state import Cache
 
+ACTIVATIONS = {F.silu: SILU, gelu: GELU, F.gelu: EXACT_GELU, F.relu: RELU, relu_squared: SQUARED_RELU}
 _MANY = 1 << 16  # scores, from which on attention runs on several threads
 _WIDENED_FROM = 8  # queries of a row, from which on keys in eight bits are widened for all of them together
 
@@ -66,14 +77,14 @@ class _Product(NamedTuple):
 
 
 class _Weights(NamedTuple):
-    """Those of a block. before, after: gains of the norms before and after each sub-layer, (1, D). of_heads: gains of
-    queries and keys.
+    """Those of a block. before, after: gains of the norms before and after each sub-layer. of_heads: gains of queries
+    and keys, (H+K, d), or in one row.
     """
 
-    before: list[Float32[ndarray, "1 D"]]
+    before: list[Float32[ndarray, "1 D"] | Float32[ndarray, "2 D"]]
     after: list[Float32[ndarray, "1 D"]]
     query_key_value: _Product
-    of_heads: Float32[ndarray, "H+K d"] | None
+    of_heads: Float32[ndarray, "H+K d"] | Float32[ndarray, "1 numbers"] | None
     out: _Product
     up: _Product
     down: _Product
@@ -107,7 +118,11 @@ class PackedReader:
         self.scale = (1.0 if attention.factor is None else attention.factor) / math.sqrt(self.width)
         self.cap = 0.0 if attention.cap is None else attention.cap
         self.head_epsilon = torch.finfo(torch.float32).eps if attention.epsilon is None else attention.epsilon
-        self.is_gelu = _fed(blocks[0]).activation is gelu
+        self.is_joint, self.is_parallel = attention.joint, blocks[0].parallel
+        self.activation = ACTIVATIONS[_fed(blocks[0]).activation]
+        is_layer = isinstance(norm, torch.nn.LayerNorm)
+        self.add_and_norm = add_and_layer_norm if is_layer else add_and_norm
+        self.norm_and_quantise = layer_norm_and_quantise if is_layer else norm_and_quantise
         self.share = None if blocks[0].scale == 1 else np.float32(blocks[0].scale)  # of sub-layers in what is added
 
     def __call__(
@@ -129,13 +144,15 @@ class PackedReader:
         columns = length if cache is None else cache.columns
         ranges = [_ranges(mask, rows, length, columns - begin) for mask in masks]
         angles = _angles(rotations, rows, length)
-        if None in ranges or angles is None:
+        if None in ranges:
             return None
         count = rows * length
         summed = x.reshape(count, width).clone().numpy()  # the residual stream
         threads = steps.begin(count)
         first = self.layers[0]
         normed, added = np.empty_like(summed), np.zeros((count, first.out.multiply.padded_rows), np.float32)
+        fed = np.empty_like(added) if self.is_parallel else added
+        nothing = np.zeros_like(added) if self.is_parallel else added
         attended = np.empty((count, self.heads * self.width), np.float32)
         gated = np.empty((count, first.down.multiply.columns), np.float32)
         of_heads = np.empty((count, first.query_key_value.multiply.padded_rows), np.float32)
@@ -144,9 +161,11 @@ class PackedReader:
         narrow, middle, wide = (Vectors.empty(*part.shape) for part in (normed, attended, gated))
         keys = _KeyValues(self, rows, length, cache, cache_bits)
         for layer, weights in enumerate(self.layers):
-            norm_and_quantise(summed, added, weights.before[0], self.epsilon, normed, *narrow[1:])
+            self._prepare(summed, added, weights.before[:1], normed, narrow)
             weights.query_key_value(narrow, threads, of_heads)
-            if weights.of_heads is not None:
+            if weights.of_heads is not None and self.is_joint:
+                norm_joint_heads(of_heads, weights.of_heads, self.heads * self.width, self.head_epsilon)
+            elif weights.of_heads is not None:
                 norm_heads(heads, weights.of_heads, self.head_epsilon)
             if (angle := angles[layer]) is not None:
                 rotate_heads(heads, self.heads + self.key_heads, *angle)
@@ -164,17 +183,36 @@ class PackedReader:
                 norm_rows(added, weights.after[0], self.epsilon)
             if self.share is not None:
                 added *= self.share
-            norm_and_quantise(summed, added, weights.before[1], self.epsilon, normed, *narrow[1:])
+            if not self.is_parallel:
+                self._prepare(summed, added, weights.before[1:], normed, narrow)
+            elif len(weights.before) == 2:
+                self._prepare(summed, nothing, weights.before[1:], normed, narrow)
             weights.up(narrow, threads, hidden)
-            gate_and_quantise(hidden, self.is_gelu, gated, *wide[1:])
-            weights.down(wide, threads, added)
+            activate_and_quantise(hidden, self.activation, gated, *wide[1:])
+            weights.down(wide, threads, fed)
             if weights.after:
-                norm_rows(added, weights.after[1], self.epsilon)
+                norm_rows(fed, weights.after[1], self.epsilon)
             if self.share is not None:
-                added *= self.share
-        add_and_norm(summed, added, self.last, self.epsilon, normed)
+                fed *= self.share
+            if self.is_parallel:
+                added += fed
+        self.add_and_norm(summed, added, self.last, self.epsilon, normed)
         steps.end()
         return torch.from_numpy(normed).view(rows, length, width)
+
+    def _prepare(
+        self,
+        summed: Float32[ndarray, "N D"],
+        added: Float32[ndarray, "N D"],
+        gains: Sequence[ndarray],
+        normed: Float32[ndarray, "N D"],
+        out: Vectors,
+    ) -> None:
+        """Adds to the residual stream; out: what a sub-layer's first product reads. gains: of one norm, or none."""
+        if gains:
+            self.norm_and_quantise(summed, added, gains[0], self.epsilon, normed, *out[1:])
+        else:
+            add_and_quantise(summed, added, *out[1:])
 
     def holds(self) -> bool:
         """Whether the blocks still have the weights with which this was made, and no adapters."""
@@ -221,7 +259,10 @@ def packed_reader(
     """A reader of the blocks; None where they are not plain, or not all packed. known: one that may still hold."""
     if known is not None and known.holds():
         return known
-    if norm is None or not _is_gained(norm) or not all(map(_is_plain, blocks)):
+    if norm is None or not all(map(_is_plain, blocks)):
+        return None
+    norms = [norm, *chain.from_iterable((*block.norms, *block.norms_after) for block in blocks)]
+    if not all(map(_is_known, norms)) or len({(type(part), _epsilon(part)) for part in norms}) != 1:
         return None
     return PackedReader(blocks, norm) if len(set(map(_shape, blocks))) == 1 else None
 
@@ -237,7 +278,7 @@ def _shape(block: Block) -> tuple[object, ...]:
         layer.activation,
         block.scale,
     )
-    return (*sizes, attention.factor, attention.cap, *map(_epsilon, (*block.norms, *block.norms_after)))
+    return (*sizes, attention.factor, attention.cap)
 
 
 def _modules(blocks: Sequence[Block], norm: torch.nn.Module) -> list[torch.nn.Module]:
@@ -260,57 +301,67 @@ def _product(linear: torch.nn.Linear) -> _Product:
 
 
 def _is_plain(block: Block) -> bool:
-    """Whether a block is one that kernels can read, with packed matrices."""
-    if block.recurrent or block.post or block.parallel or len(block.norms) != 2:
-        return False
-    if block.layer_input is not None or block.block_scale is not None:
+    """Whether a block is one that kernels can read, with packed matrices; of its norms, whether their places are."""
+    if block.recurrent or block.post or block.layer_input is not None or block.block_scale is not None:
         return False
     attention, layer = block.attention, block.feed_forward
-    if not isinstance(layer, FeedForward) or block.experts_beside is not None or not layer.gated or layer.clamped:
+    if not isinstance(layer, FeedForward) or block.experts_beside is not None or layer.clamped:
+        return False
+    if block.norms_after and (block.parallel or isinstance(block.norms_after[0], torch.nn.LayerNorm)):
+        return False
+    if len(block.norms) == 1 and not block.parallel:
         return False
     extras = (attention.taken_from, attention.sinks, attention.score)
-    if layer.activation not in (F.silu, gelu) or any(extra is not None for extra in extras) or attention.lends:
+    if layer.activation not in ACTIVATIONS or any(extra is not None for extra in extras) or attention.lends:
         return False
-    if attention.gated or attention.value_norm or attention.keys_as_values or (attention.normed and attention.joint):
+    if attention.gated or attention.value_norm or attention.keys_as_values:
         return False
     linears = (attention.query_key_value, attention.out, layer.up, layer.down)
     if any("adapter" in linear._modules or not is_in_blocks(linear.weight) for linear in linears):
         return False
     sizes = (attention.head_width, *(size for linear in linears for size in (linear.in_features, linear.out_features)))
-    is_even = all(size % (2 * LANES) == 0 for size in sizes)  # so no group of rows is filled up
-    return is_even and all(map(_is_gained, (*block.norms, *block.norms_after)))
+    return all(size % (2 * LANES) == 0 for size in sizes)  # so no group of rows is filled up
 
 
-def _is_gained(norm: torch.nn.Module) -> bool:
-    """Whether it is an RMSNorm with gains."""
-    return isinstance(norm, torch.nn.RMSNorm | NormFromOne) and norm.weight is not None
+def _is_known(norm: torch.nn.Module) -> bool:
+    return isinstance(norm, torch.nn.RMSNorm | torch.nn.LayerNorm | NormFromOne)
 
 
-def _gain(norm: torch.nn.Module) -> Float32[ndarray, "1 D"]:
-    weight = cast("Tensor", norm.weight).detach().float()
-    return (1 + weight if isinstance(norm, NormFromOne) else weight).numpy()[None]
+def _gain(norm: torch.nn.Module) -> Float32[ndarray, "1 D"] | Float32[ndarray, "2 D"]:
+    """The gain; of a LayerNorm, also what is added in the end."""
+    if isinstance(norm, NormFromOne):
+        return (1 + norm.weight.detach().float()).numpy()[None]
+    assert isinstance(norm, torch.nn.RMSNorm | torch.nn.LayerNorm)
+    [width] = norm.normalized_shape
+    gain = torch.ones(width) if norm.weight is None else norm.weight.detach().float()
+    if isinstance(norm, torch.nn.RMSNorm):
+        return gain.numpy()[None]
+    bias = torch.zeros(width) if norm.bias is None else norm.bias.detach().float()
+    return torch.stack([gain, bias]).numpy()
 
 
-def _head_gains(attention: Attention) -> Float32[ndarray, "H+K d"]:
-    """The gain of each query and key."""
+def _head_gains(attention: Attention) -> Float32[ndarray, "H+K d"] | Float32[ndarray, "1 numbers"]:
+    """The gain of each query and key, or of all in one row."""
     gains = [1 + gain if attention.above_one else gain for gain in attention.gains] or [torch.ones(1)] * 2
-    both = zip(gains, (attention.heads, attention.key_heads), strict=True)
+    counts = attention.heads, attention.key_heads
+    if attention.joint:
+        sizes = [count * attention.head_width for count in counts]
+        return torch.cat([g.detach().float().expand(size) for g, size in zip(gains, sizes, strict=True)]).numpy()[None]
+    both = zip(gains, counts, strict=True)
     return torch.cat([gain.detach().float().expand(count, attention.head_width) for gain, count in both]).numpy()
 
 
 def _epsilon(norm: torch.nn.Module) -> float:
-    epsilon = norm.epsilon if isinstance(norm, NormFromOne) else cast("torch.nn.RMSNorm", norm).eps
+    epsilon = norm.epsilon if isinstance(norm, NormFromOne) else cast("torch.nn.RMSNorm | torch.nn.LayerNorm", norm).eps
     return torch.finfo(torch.float32).eps if epsilon is None else epsilon
 
 
 def _angles(
     rotations: Sequence[Rotation | None], rows: int, length: int
-) -> list[tuple[Float32[ndarray, "N half"], ...] | None] | None:
-    """The cosines and sines of each layer, by position; None where their number fills no lanes."""
+) -> list[tuple[Float32[ndarray, "N half"], ...] | None]:
+    """The cosines and sines of each layer, by position."""
     known: dict[int, tuple[ndarray, ...] | None] = {id(None): None}
     for rotation in rotations:
-        if rotation is not None and rotation.cos.shape[-1] % LANES:
-            return None
         if rotation is not None and id(rotation) not in known:
             known[id(rotation)] = tuple(_by_position(part, rows, length) for part in rotation)
     return [known[id(rotation)] for rotation in rotations]
