@@ -2,7 +2,7 @@
 
 Numba's own cache misses a changed callee in another file, and fails at import if nothing can be written. Here, the name
 of the cache folder holds a digest of every source file of kernels: `*_kernels.py`, and all that these may import here
-(`intrinsics.py`, `lanes.py`, `protocol.py` and this file). The folder lies in the first location that can be written.
+(`intrinsics.py`, `*lanes.py`, `protocol.py` and this file). The folder lies in the first location that can be written.
 """
 
 from __future__ import annotations
@@ -250,7 +250,7 @@ def _sources_digest() -> str:
     for path in [
         Path(__file__),
         Path(__file__).with_name("intrinsics.py"),
-        Path(__file__).with_name("lanes.py"),
+        *sorted(PACKAGE.rglob("*lanes.py")),
         PACKAGE / "protocol.py",  # its token ids are constants in the kernels
         *sorted(PACKAGE.rglob("*_kernels.py")),
     ]:
