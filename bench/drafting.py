@@ -1,11 +1,11 @@
 """Drafts: tokens a second with and without them, for texts that copy their prompt, and texts like a corpus.
 
-    python bench/drafting.py MODEL [--tokens N] [--rounds N] [--compact]
+    python bench/drafting.py MODEL [--tokens N] [--rounds N] [--compact] [--exact] [--cases CASE ...] [--things N]
 
 MODEL: a Transformer, better one that was tuned on instructions; greedy, and drawn at temperature 0.7. Copying: it goes
 on with a paragraph that its prompt has twice, to the paragraph's end, as edits and quotations do. Like a corpus: the
-n-gram model of MODEL's own answers to questions about things, on the same questions about other things: what a server
-has written is what it will write. Nothing to copy: a few beginnings.
+n-gram model of MODEL's own answers to questions about 40 things, or 160, on the same questions about other things: what
+a server has written is what it will write. Nothing to copy: a few beginnings. Passes: over one token and over several.
 
 Runs take turns. Times are those of texts less those of their prompts and first tokens; ratios are of the least
 processor times, which other programs disturb less. Every text is compared with the undrafted one.
@@ -22,6 +22,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 from machine import circumstances
 
 import chainrule
@@ -43,6 +44,7 @@ _PARAGRAPHS = (
 
 
 DRAWN = SamplingConfig(temperature=0.7)
+_CASES = ("passes", "copying", "nothing", "corpus")
 _BEGINNINGS = ("The harbour was quiet when", "My three favourite numbers are", "Dear Sir or Madam,")
 _QUESTIONS = (
     "What is a {} used for?",
@@ -51,43 +53,24 @@ _QUESTIONS = (
     "Write a short product description of a {}.",
 )
 _THINGS = (
-    *(
-        "kettle",
-        "ladder",
-        "telescope",
-        "bicycle",
-        "typewriter",
-        "compass",
-        "lantern",
-        "violin",
-        "toaster",
-        "sewing machine",
-    ),
-    *(
-        "lawn mower",
-        "microscope",
-        "hammer",
-        "drum",
-        "fountain pen",
-        "camera",
-        "wheelbarrow",
-        "radio",
-        "mirror",
-        "saddle",
-    ),
-    *("barometer", "piano", "printer", "kayak", "raincoat", "blender", "helmet", "screwdriver", "tent", "wristwatch"),
-    *(
-        "stove",
-        "fishing rod",
-        "guitar",
-        "backpack",
-        "flashlight",
-        "calculator",
-        "vacuum cleaner",
-        "loom",
-        "anvil",
-        "sled",
-    ),
+    """
+kettle, ladder, telescope, bicycle, typewriter, compass, lantern, violin, toaster, sewing machine, lawn mower,
+microscope, hammer, drum, fountain pen, camera, wheelbarrow, radio, mirror, saddle, barometer, piano, printer, kayak,
+raincoat, blender, helmet, screwdriver, tent, wristwatch, stove, fishing rod, guitar, backpack, flashlight,
+calculator, vacuum cleaner, loom, anvil, sled, spoon, fork, bucket, broom, mop, vacuum flask, teapot, frying pan,
+saucepan, whisk, cutting board, rolling pin, pepper mill, toothbrush, hairbrush, comb, razor, towel, soap dish, shower
+head, bathtub, sink, faucet, doorbell, lock, padlock, key ring, hinge, saw, drill, wrench, pliers, chisel, axe,
+shovel, rake, hoe, garden hose, watering can, greenhouse, bird feeder, hammock, lawn chair, parasol, umbrella, scarf,
+glove, hat, belt, wallet, handbag, suitcase, briefcase, sleeping bag, lantern stand, binoculars, magnifying glass,
+globe, atlas, notebook, pencil, eraser, stapler, scissors, ruler, protractor, abacus, keyboard, mouse pad, monitor,
+headphones, microphone, loudspeaker, record player, tape recorder, trumpet, trombone, flute, clarinet, saxophone,
+harp, cello, banjo, ukulele, accordion, tambourine, xylophone, bagpipe, chess set, dart board, tennis racket, golf
+club, baseball bat, hockey stick, skateboard, roller skate, surfboard, snowboard, ski, canoe, paddle, anchor, life
+jacket, buoy, sextant, sundial, hourglass, alarm clock, pendulum clock, thermometer, hygrometer, scale, tape measure,
+spirit level, ladle, colander, grater, tin opener, waffle iron, coffee grinder
+""".strip()
+    .replace("\n", " ")
+    .split(", ")
 )
 _NEW = ("corkscrew", "snow shovel", "harmonica")  # of which the corpus has nothing
 
@@ -127,6 +110,23 @@ def answers(model: chainrule.CausalModel, asked: Sequence[str], tokens: int) -> 
         ]
 
     return write
+
+
+def passes(model: chainrule.CausalModel, rounds: int) -> None:
+    """The least processor time of passes over one token and over several, after a hundred."""
+    reader, clock = model.language_model, time.thread_time
+    tokens = np.random.default_rng(1).integers(10, reader.vocabulary_size, 160).astype(np.int32)
+    state = reader.read_ahead(reader.start([tokens[:100]]), tokens[100:101])[0]
+    times: dict[int, list[float]] = {size: [] for size in (1, 2, 3, 4, 6, 8, 12, 16)}
+    for _ in range(8 * rounds):
+        for size, own in times.items():
+            began = clock()
+            reader.read_ahead(state, tokens[120 : 120 + size])
+            own.append(1000 * (clock() - began))
+            reader.forget_ahead(state)
+    least = {size: min(own) for size, own in times.items()}
+    parts = [f"{size} {own:.2f} ({own / least[1]:.2f})" for size, own in least.items()]
+    print(f"milliseconds of a pass by its tokens (of one): {', '.join(parts)}", flush=True)
 
 
 def compare(
@@ -173,9 +173,9 @@ def copies(model: chainrule.CausalModel) -> list[tuple[str, int]]:
     return prompts
 
 
-def answered(model: chainrule.CausalModel, tokens: int, folder: Path) -> chainrule.Model:
-    """The n-gram model of the answers to all questions about what is old."""
-    written = answers(model, questions(_THINGS), tokens)(DRAWN, None, None)
+def answered(model: chainrule.CausalModel, things: int, tokens: int, folder: Path) -> chainrule.Model:
+    """The n-gram model of the answers to all questions about some of what is old."""
+    written = answers(model, questions(_THINGS[:things]), tokens)(DRAWN, None, None)
     model.save(folder / "tokens")
     corpus = folder / "written.jsonl"
     corpus.write_text("".join(json.dumps({"text": text}) + "\n" for text in written))
@@ -188,20 +188,29 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=60)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--compact", action="store_true")
+    parser.add_argument("--exact", action="store_true")
+    parser.add_argument("--cases", nargs="+", choices=_CASES, default=_CASES)
+    parser.add_argument("--things", type=int, default=40, help="of which the corpus tells, at most 160")
     args = parser.parse_args()
     print(circumstances(), flush=True)
     with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "compact" if args.compact else args.model
         if args.compact:
-            chainrule.convert(args.model, Path(folder) / "compact", compact=True)
-        model = chainrule.load(Path(folder) / "compact" if args.compact else args.model, chainrule.CausalModel)
+            chainrule.convert(args.model, path, compact=True)
+        model = chainrule.load(path, chainrule.CausalModel, exact=args.exact)
         continuations(model, [("a", 4)])(GREEDY, chainrule.Drafting("ngram"), None)  # compiles
+        if "passes" in args.cases:
+            passes(model, args.rounds)
         by_text: dict[str, str | chainrule.Model] = {"prompt": "prompt", "ngram": "ngram"}
-        compare("copying", model, continuations(model, copies(model)), by_text, args.rounds)
-        others = [(text, args.tokens) for text in _BEGINNINGS]
-        compare("nothing to copy", model, continuations(model, others), by_text, args.rounds)
-        drafter = answered(model, args.tokens, Path(folder))
-        asked = answers(model, questions(_NEW), args.tokens)
-        compare("like a corpus", model, asked, {"an n-gram model": drafter, "prompt": "prompt"}, args.rounds)
+        if "copying" in args.cases:
+            compare("copying", model, continuations(model, copies(model)), by_text, args.rounds)
+        if "nothing" in args.cases:
+            others = [(text, args.tokens) for text in _BEGINNINGS]
+            compare("nothing to copy", model, continuations(model, others), by_text, args.rounds)
+        if "corpus" in args.cases:
+            drafter = answered(model, args.things, args.tokens, Path(folder))
+            asked = answers(model, questions(_NEW), args.tokens)
+            compare("like a corpus", model, asked, {"an n-gram model": drafter, "prompt": "prompt"}, args.rounds)
 
 
 if __name__ == "__main__":
