@@ -7,15 +7,14 @@ on with a paragraph that its prompt has twice, to the paragraph's end, as edits 
 n-gram model of MODEL's own answers to questions about 40 things, or 160, on the same questions about other things: what
 a server has written is what it will write. Nothing to copy: a few beginnings. Passes: over one token and over several.
 
-Runs take turns. Times are those of texts less those of their prompts and first tokens; ratios are of the least
-processor times, which other programs disturb less. Every text is compared with the undrafted one.
+Runs take turns. Times are those of texts less those of their prompts and first tokens; ratios are of the sums of each
+text's least processor times, which other programs disturb less. Every text is compared with the undrafted one.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import tempfile
 import time
@@ -29,9 +28,9 @@ import chainrule
 from chainrule.decoding.config import GREEDY, SamplingConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    Write = Callable[[SamplingConfig, chainrule.Drafting | None, int | None], list[str]]
+    Write = Callable[[SamplingConfig, chainrule.Drafting | None, int | None], Iterator[str]]
 
 _PARAGRAPHS = (
     "The lighthouse of Grindel Point was built in 1850 from grey granite, and its keeper, Gilbert Pendleton, lit ten "
@@ -80,22 +79,24 @@ def questions(things: Sequence[str]) -> list[str]:
     return [question.format(thing) for thing in things for question in _QUESTIONS]
 
 
-def seconds() -> tuple[float, float]:
-    """By the clock, and of the processor."""
-    times = os.times()
-    return time.perf_counter(), times.user + times.system
+def timed(texts: Iterator[str]) -> list[tuple[str, float, float]]:
+    """Each text, and the seconds that it took by the clock and of the processor."""
+    written, marks = [], (time.perf_counter(), time.process_time())
+    for text in texts:
+        now = time.perf_counter(), time.process_time()
+        written.append((text, now[0] - marks[0], now[1] - marks[1]))
+        marks = now
+    return written
 
 
 def continuations(model: chainrule.CausalModel, prompts: Sequence[tuple[str, int]]) -> Write:
     """What goes on with each prompt, in so many tokens."""
 
-    def write(config: SamplingConfig, draft: chainrule.Drafting | None, most: int | None) -> list[str]:
+    def write(config: SamplingConfig, draft: chainrule.Drafting | None, most: int | None) -> Iterator[str]:
         lengths = [most or tokens for _, tokens in prompts]
         limits = [chainrule.Limits(max_tokens=tokens, min_tokens=tokens) for tokens in lengths]
-        return [
-            model.sample(prompt, 1, config, own, seed=1, draft=draft)[0].text[len(prompt) :]
-            for (prompt, _), own in zip(prompts, limits, strict=True)
-        ]
+        for (prompt, _), own in zip(prompts, limits, strict=True):
+            yield model.sample(prompt, 1, config, own, seed=1, draft=draft)[0].text[len(prompt) :]
 
     return write
 
@@ -103,11 +104,10 @@ def continuations(model: chainrule.CausalModel, prompts: Sequence[tuple[str, int
 def answers(model: chainrule.CausalModel, asked: Sequence[str], tokens: int) -> Write:
     """The answers to questions, of at most so many tokens."""
 
-    def write(config: SamplingConfig, draft: chainrule.Drafting | None, most: int | None) -> list[str]:
+    def write(config: SamplingConfig, draft: chainrule.Drafting | None, most: int | None) -> Iterator[str]:
         chat, limits = model.chat_model_with(None, draft), chainrule.Limits(max_tokens=most or tokens)
-        return [
-            "".join(chat.answer([{"role": "user", "content": question}], config, limits, seed=1)) for question in asked
-        ]
+        for question in asked:
+            yield "".join(chat.answer([{"role": "user", "content": question}], config, limits, seed=1))
 
     return write
 
@@ -134,28 +134,27 @@ def compare(
 ) -> None:
     for config, choice in ((GREEDY, "greedy"), (DRAWN, "drawn")):
         speeds: dict[str, list[float]] = {way: [] for way in ("undrafted", *drafters)}
-        times: dict[str, list[float]] = {way: [] for way in speeds}
+        times: dict[str, list[list[float]]] = {way: [] for way in ("first tokens", *speeds)}  # of each round and text
         accepted: dict[str, str] = {}
         plain: list[str] = []
         for _ in range(rounds):
             for way in speeds:
                 drafting = None if way == "undrafted" else chainrule.Drafting(drafters[way])
-                began = seconds()
-                write(config, None, 1)
-                middle = seconds()
-                texts = write(config, drafting, None)
-                marks = zip(began, middle, seconds(), strict=True)
-                clock, processor = (end - middle - (middle - begin) for begin, middle, end in marks)
+                firsts, whole = timed(write(config, None, 1)), timed(write(config, drafting, None))
+                texts = [text for text, _, _ in whole]
                 plain = plain or texts
                 assert texts == plain, f"{name}, {way}: other texts"
                 tokens = sum(tokenized.ids.size - 1 for tokenized in map(model.tokenizer.encode_texts, zip(texts)))
+                clock = sum(own[1] for own in whole) - sum(own[1] for own in firsts)
                 speeds[way].append(tokens / clock)
-                times[way].append(processor)
+                times["first tokens"].append([own[2] for own in firsts])
+                times[way].append([own[2] for own in whole])
                 if drafting is not None:
                     accepted[way] = f"{drafting.accepted} of {drafting.drafted} right, {drafting.passes} passes"
+        least = {way: sum(map(min, zip(*own, strict=True))) for way, own in times.items()}
         print(f"{name}, {choice}: undrafted {statistics.median(speeds['undrafted']):.1f} tokens/s", flush=True)
         for way in drafters:
-            ratio = min(times["undrafted"]) / min(times[way])
+            ratio = (least["undrafted"] - least["first tokens"]) / (least[way] - least["first tokens"])
             print(
                 f"  {way}: {statistics.median(speeds[way]):.1f} tokens/s; {ratio:.2f} times as fast by processor time; "
                 f"{accepted[way]}; the same texts",
@@ -198,7 +197,7 @@ def main() -> None:
         if args.compact:
             chainrule.convert(args.model, path, compact=True)
         model = chainrule.load(path, chainrule.CausalModel, exact=args.exact)
-        continuations(model, [("a", 4)])(GREEDY, chainrule.Drafting("ngram"), None)  # compiles
+        list(continuations(model, [("a", 4)])(GREEDY, chainrule.Drafting("ngram"), None))  # compiles
         if "passes" in args.cases:
             passes(model, args.rounds)
         by_text: dict[str, str | chainrule.Model] = {"prompt": "prompt", "ngram": "ngram"}
