@@ -265,12 +265,14 @@ def test_compiled_code_is_kept_apart_for_every_state_of_the_kernels(package: Pat
     seen = {digest()}
     kernels = sorted(package.rglob("*_kernels.py"))
     assert {path.parent.name for path in kernels} >= {"tokenization", "trie", "counting"}
-    for path in [*kernels, package / "protocol.py"]:
+    lanes = sorted(package.rglob("*lanes.py"))
+    for path in [*kernels, *lanes, package / "protocol.py"]:
         path.write_text(path.read_text() + "\n# changed\n")
         seen.add(digest())
     (package / "text" / "new_kernels.py").write_text("")
     seen.add(digest())
-    assert len(seen) == len(kernels) + 3
+    assert len(lanes) == 2
+    assert len(seen) == len(kernels) + 5
 
 
 def test_compiled_code_outlives_changes_elsewhere(package: Path) -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from random_networks import DOCUMENT_NETWORKS, MODERN, STREAM_NETWORKS, random_model, small
 from samples import sampled
 
+from chainrule.errors import ModelFormatError
 from chainrule.neural import scoring as scoring_batches
 from chainrule.neural.config import RecurrentConfig
-from chainrule.neural.scoring import pieces_of, stride, window_start
+from chainrule.neural.scoring import pieces_of, stride, top_tokens, window_start
 
 NETWORKS = {**DOCUMENT_NETWORKS, **STREAM_NETWORKS}
 SAMPLE = sampled(NETWORKS, list(NETWORKS)[::6])
@@ -138,3 +140,14 @@ def test_scoring_a_stream_reports_progress(name: str) -> None:
     assert told[-1] == 1
     for one, other in zip(model.score_stream_with_unknown(stream), (scores, unknown), strict=True):
         assert np.array_equal(one, other)
+
+
+def test_the_likeliest_token_is_the_first_of_those_that_tie_and_none_where_there_is_no_number() -> None:
+    rows = torch.full((3, 50), -4.0)
+    rows[0, [30, 7, 44]], rows[1, 49] = -1.0, -2.0
+    for k in (1, 2):
+        log_probs, tokens = top_tokens(rows, k)
+        assert tokens[:, 0].tolist() == [7, 49, 0]
+        assert log_probs[:, 0].tolist() == [-1.0, -2.0, -4.0]
+        with pytest.raises(ModelFormatError):
+            top_tokens(torch.where(rows == -2, torch.nan, rows), k)

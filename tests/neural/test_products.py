@@ -104,9 +104,11 @@ def test_threads_do_not_change_a_bit() -> None:
 @pytest.mark.parametrize("dtype", TYPES)
 @torch.no_grad()
 def test_other_vectors_do_not_change_a_bit(dtype: torch.dtype) -> None:
-    weight, x = stored(random(37, 96), dtype)[0], random(11, 96, seed=2)
-    together = product(x, weight)
-    assert torch.equal(together, torch.cat([product(vector[None], weight) for vector in x]))
+    """By the kernel: from one vector to three, fours with a rest or without, few fours and many; rows to spare."""
+    weight, x = stored(random(715, 96), dtype)[0], random(17, 96, seed=2)
+    alone = torch.cat([product(vector[None], weight) for vector in x])
+    for count in range(1, 18):
+        assert torch.equal(product(x[:count], weight), alone[:count])
 
 
 @pytest.mark.parametrize("dtype", TYPES)

@@ -37,12 +37,13 @@ _RETRYING = 0.996  # the same, with each choice, so that what was wrong is tried
 _TRUST = 2.0  # checks that a confidence counts for
 _LEAST_CHANCE = 0.05  # that a guess is reached and right
 _LEAST_GAIN = 1.03  # tokens for the time of one
-_FIRST_MOST, _LEAST_MOST = 8, 4  # guesses at a time
+_FIRST_MOST, _LEAST_MOST = 16, 2  # guesses at a time
 _FIRST_CREDIT, _MOST_CREDIT = 1.0, 4.0  # passes of one token that wrong guesses may cost
 _SPENT = 0.03  # such passes more for each one, so that texts whose guesses are all wrong take little longer
 _REMEASURED = 32  # passes, after which one reads a single token
 _FIRST_MEASURED = 2  # passes of a single token, before there are drafts
-_USUAL_COSTS = ((2, 1.4), (16, 2.6))  # the time of passes, by their tokens, in passes of one token
+_LEAST_SPREAD = 1e-6  # of the tokens of passes, for a slope
+_USUAL_COSTS = ((2, 1.1), (16, 2.6))  # the time of passes, by their tokens, in passes of one token
 
 
 class DraftLength:
@@ -61,7 +62,7 @@ class DraftLength:
         self._credit = _FIRST_CREDIT
         self._single: list[float] = []  # seconds of the last passes over one token
         self._since_single = 0
-        self._sums = np.zeros((2, 2)), np.zeros(2)
+        self._sums = [0.0] * 5  # of 1, T, T T, cost, cost T
         self._line = 0.0, 0.0
         for tokens, cost in _USUAL_COSTS:
             self._fit(tokens, cost)
@@ -126,14 +127,13 @@ class DraftLength:
             self._fit(tokens, min(seconds / single, 1.0 + tokens))  # one that others held up counts little
 
     def _fit(self, tokens: int, cost: float) -> None:
-        squares, products = self._sums
-        powers = np.array([1.0, tokens])
-        squares[:] = _FORGETTING * squares + np.outer(powers, powers)
-        products[:] = _FORGETTING * products + powers * cost
-        intercept, slope = np.linalg.solve(squares + 1e-6 * np.eye(2), products).tolist()
-        if slope < 0:  # of noise
-            intercept, slope = float(products[0] / squares[0, 0]), 0.0
-        self._line = intercept, slope
+        added = 1.0, tokens, tokens * tokens, cost, cost * tokens
+        self._sums = [_FORGETTING * total + more for total, more in zip(self._sums, added, strict=True)]
+        count, x, squares, y, products = self._sums
+        spread = count * squares - x * x
+        slope = (count * products - x * y) / spread if spread > _LEAST_SPREAD else 0.0
+        slope = max(slope, 0.0)  # noise may say less
+        self._line = (y - slope * x) / count, slope
 
 
 def _class_of(confidence: float) -> int:

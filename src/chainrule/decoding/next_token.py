@@ -74,12 +74,24 @@ def best_candidates(
     if rules.allowed is not None or rules.has_form or rules.config.raises_weights:
         candidates = all_candidates(model, state, rules, histories)
     else:
-        log_probs, tokens = model.top(state, k + len(rules.banned) + _max_lowered(rules, histories))
-        weights = np.where(np.isin(tokens, rules.banned), -np.inf, log_probs.astype(np.float64))
+        log_probs, tokens, weights = _top_allowed(model, state, k + _max_lowered(rules, histories), rules.banned)
         candidates = Candidates(tokens, log_probs, weights)
         _adjust(candidates, rules, histories)
     order = np.argsort(-candidates.weights, axis=1, kind="stable")[:, :k]
     return Candidates(*(np.take_along_axis(part, order, axis=1) for part in candidates))
+
+
+def _top_allowed(
+    model: LanguageModel[Any], state: Any, k: int, banned: Sequence[int]
+) -> tuple[Float32[ndarray, "B n"], Int32[ndarray, "B n"], Weights]:
+    """The k likeliest tokens that are not banned and, where one of the k likeliest is, others: log-probabilities, ids,
+    and the same log-probabilities with -inf for banned ones.
+    """
+    log_probs, tokens = model.top(state, k)
+    if set(banned).isdisjoint(tokens.ravel().tolist()):
+        return log_probs, tokens, log_probs.astype(np.float64)
+    log_probs, tokens = model.top(state, k + len(banned))
+    return log_probs, tokens, np.where(np.isin(tokens, banned), -np.inf, log_probs.astype(np.float64))
 
 
 def all_candidates(model: LanguageModel[Any], state: Any, rules: Rules, histories: Sequence[History]) -> Candidates:
@@ -363,8 +375,7 @@ def _draw_lowered(
     """
     config = rules.config
     log_probs, tokens = np.empty(len(generators), np.float32), np.empty(len(generators), np.int32)
-    best = model.top(state, 1 + len(rules.banned))
-    highest = np.where(np.isin(best[1], rules.banned), -np.inf, best[0].astype(np.float64)).max(axis=1)
+    highest = _top_allowed(model, state, 1, rules.banned)[2].max(axis=1)
     rows = np.arange(len(generators))
     for draws in DRAWS:
         uniforms = np.array([generators[row].random((2, draws)) for row in rows.tolist()])

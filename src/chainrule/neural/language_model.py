@@ -115,6 +115,7 @@ class _Next:
 
     hidden: Tensor  # (rows, D)
     log_probs: Tensor | None = None  # (rows, V)
+    logits: Tensor | None = None  # (rows, V), where they are known before
     sums: tuple[bytes, Tensor] | None = None  # banned ids, and the probabilities of the others summed up: (rows, V)
 
 
@@ -304,9 +305,9 @@ class NeuralModel(NetworkVectors):
         nexts = [_Next(hidden[0, i : i + 1]) for i in range(len(memories))]
         if isinstance(self.network.output, FullSoftmax):  # which reads its large matrix once for all of them
             with one_by_one():
-                log_probs = self.network.output.log_probs(hidden[0])
+                logits = self.network.output.logits(hidden[0])
             for i, following in enumerate(nexts):
-                following.log_probs = log_probs[i : i + 1]
+                following.logits = logits[i : i + 1]
         return [Reading(*pair) for pair in zip(memories, nexts, strict=True)]
 
     def forget_ahead(self, state: Reading) -> None:
@@ -369,7 +370,7 @@ class NeuralModel(NetworkVectors):
         else:
             sums = _sums(log_probs, self._tensor(forbidden.astype(np.int64)))
             state.next.sums = forbidden.tobytes(), sums  # drawing by rejection asks again
-        slots = _slots(rows)
+        slots = np.arange(len(rows)) if len(log_probs) == 1 else _slots(rows)
         wanted = np.zeros((len(log_probs), slots.max(initial=0) + 1))
         wanted[rows, slots] = uniforms
         found = torch.searchsorted(sums, self._tensor(wanted) * sums[:, -1:], right=True)
@@ -431,6 +432,8 @@ class NeuralModel(NetworkVectors):
     @torch.inference_mode()
     def _log_probs(self, state: Reading) -> Float32[Tensor, "rows V"]:
         """The distributions of the rows of `state.next`."""
+        if state.next.log_probs is None and state.next.logits is not None:
+            state.next.log_probs, state.next.logits = state.next.logits.log_softmax(-1), None
         if state.next.log_probs is None:
             hidden, output = state.next.hidden, self.network.output
             is_small = hidden.device.type == "cpu" and hidden.numel() * self.vocabulary_size < _SMALL
@@ -457,9 +460,9 @@ class NeuralModel(NetworkVectors):
 
 def _sums(log_probs: Float32[Tensor, "rows V"], banned: Int64[Tensor, " banned"]) -> Float64[Tensor, "rows V"]:
     """The probabilities of tokens that are not banned, summed up. Raises ModelFormatError, SettingError."""
-    probs = log_probs.double().exp()
-    probs[:, banned] = 0
-    sums = probs.cumsum(1)
+    sums = log_probs.double().exp_()
+    sums[:, banned] = 0
+    sums.cumsum_(1)
     if bool(sums[:, -1].isnan().any()):
         raise ModelFormatError(NAN_MESSAGE)
     if not bool((sums[:, -1] > 0).all()):

@@ -2,8 +2,9 @@
 some places, of logits or of products that are never held; sums of a few rows.
 
 A group of rows is multiplied by all vectors while it is in the processor's cache, and the next rows are asked for
-meanwhile: the matrix is read once, at the speed of the memory. Each dot product is summed up in the same order
-(`base.lanes`), so that it depends neither on the processor, nor on threads, nor on how many vectors there are.
+meanwhile: the matrix is read once, at the speed of the memory, and up to four vectors take as long as one. Each dot
+product is summed up in the same order (`base.lanes`), so that it depends neither on the processor, nor on threads, nor
+on how many vectors there are.
 Legend: B vectors, N rows of the matrix, K numbers in each, S scales of a row; P places.
 """
 
@@ -47,6 +48,8 @@ FOUR = 4  # rows by as many vectors, whose products are summed up side by side, 
 IN_ONE = 2 * LANES  # columns, of which log-softmax takes whole groups
 _CHUNK = 8 * IN_ONE  # logits of four vectors, 4 KB
 _ASKING = 16 * FOUR  # vectors that rows are multiplied by while the next rows are asked for; they are there by then
+_ALL_AT_ONCE = 2 * FOUR  # vectors in fours, up to which all of the next rows are asked for with the first ones
+_LINE = 64  # bytes that a processor loads into its cache at once
 
 
 @parallel_kernel
@@ -82,13 +85,22 @@ def _multiply_group(
     rows, count = weight.shape[0], vectors.shape[0]
     whole, last = count - count % FOUR, min(first + GROUP, rows)
     in_fours = last - (last - first) % FOUR
+    is_few = whole <= _ALL_AT_ONCE
     for vector in range(0, whole, FOUR):
         for row in range(first, in_fours, FOUR):
-            ahead = min(row + GROUP + (vector // FOUR) % FOUR, rows - 1) if vector < _ASKING else -1
-            _four_by_four(weight, scales, vectors, row, vector, ahead, out)
-    for vector in range(whole, count):
+            if is_few:
+                ahead = min(row + FOUR, rows - FOUR) if vector == 0 else -1
+                _four_by_four(weight, scales, vectors, row, vector, ahead, vector == 0, out)
+            else:
+                ahead = min(row + GROUP + (vector // FOUR) % FOUR, rows - 1) if vector < _ASKING else -1
+                _four_by_four(weight, scales, vectors, row, vector, ahead, False, out)
+    if whole < count:
         for row in range(first, in_fours, FOUR):
-            _four_by_one(weight, scales, vectors, row, vector, out)
+            ahead = min(row + FOUR, rows - FOUR) if whole == 0 else -1
+            if whole + 1 == count:
+                _four_by_one(weight, scales, vectors, row, whole, ahead, out)
+            else:
+                _four_by_few(weight, scales, vectors, row, whole, count - 1, ahead, out)
     for row in range(in_fours, last):
         for vector in range(count):
             _one_by_one(weight, scales, vectors, row, vector, out)
@@ -110,22 +122,66 @@ def _one_by_one(
 
 
 @kernel
+def _ask_for_four(weight: Weights, row: int, k: int) -> None:
+    """Asks for the numbers of four rows from k on, where they begin what a processor loads at once."""
+    if k * weight.itemsize % _LINE == 0:
+        ask_for(weight, row, k)
+        ask_for(weight, row + 1, k)
+        ask_for(weight, row + 2, k)
+        ask_for(weight, row + 3, k)
+
+
+@kernel
 def _four_by_one(
     weight: Weights,
     scales: Float32[ndarray, "N S"],
     vectors: Float[ndarray, "B K"],
     i: int,
     j: int,
+    ahead: int,
     out: Float[ndarray, "B N"],
 ) -> None:
+    """ahead: the first of four rows that will be multiplied soon, or -1."""
     a0 = a1 = a2 = a3 = zeros_like(vectors)
     for k in range(0, vectors.shape[1], lanes_in(vectors)):
+        if ahead >= 0:
+            _ask_for_four(weight, ahead, k)
         x = lanes_at(vectors, j, k)
         a0 = times_plus(weights_like(vectors, weight, scales, i, k), x, a0)
         a1 = times_plus(weights_like(vectors, weight, scales, i + 1, k), x, a1)
         a2 = times_plus(weights_like(vectors, weight, scales, i + 2, k), x, a2)
         a3 = times_plus(weights_like(vectors, weight, scales, i + 3, k), x, a3)
     out[j, i], out[j, i + 1], out[j, i + 2], out[j, i + 3] = total(a0), total(a1), total(a2), total(a3)
+
+
+@kernel
+def _four_by_few(
+    weight: Weights,
+    scales: Float32[ndarray, "N S"],
+    vectors: Float[ndarray, "B K"],
+    i: int,
+    j: int,
+    last: int,
+    ahead: int,
+    out: Float[ndarray, "B N"],
+) -> None:
+    """Of two vectors or three, from j to last. ahead: as for `_four_by_one`."""
+    a0 = a1 = a2 = a3 = b0 = b1 = b2 = b3 = c0 = c1 = c2 = c3 = zeros_like(vectors)
+    for k in range(0, vectors.shape[1], lanes_in(vectors)):
+        if ahead >= 0:
+            _ask_for_four(weight, ahead, k)
+        a, b, c = lanes_at(vectors, j, k), lanes_at(vectors, j + 1, k), lanes_at(vectors, last, k)
+        w = weights_like(vectors, weight, scales, i, k)
+        a0, b0, c0 = times_plus(w, a, a0), times_plus(w, b, b0), times_plus(w, c, c0)
+        w = weights_like(vectors, weight, scales, i + 1, k)
+        a1, b1, c1 = times_plus(w, a, a1), times_plus(w, b, b1), times_plus(w, c, c1)
+        w = weights_like(vectors, weight, scales, i + 2, k)
+        a2, b2, c2 = times_plus(w, a, a2), times_plus(w, b, b2), times_plus(w, c, c2)
+        w = weights_like(vectors, weight, scales, i + 3, k)
+        a3, b3, c3 = times_plus(w, a, a3), times_plus(w, b, b3), times_plus(w, c, c3)
+    out[j, i], out[j, i + 1], out[j, i + 2], out[j, i + 3] = total(a0), total(a1), total(a2), total(a3)
+    out[j + 1, i], out[j + 1, i + 1], out[j + 1, i + 2], out[j + 1, i + 3] = total(b0), total(b1), total(b2), total(b3)
+    out[last, i], out[last, i + 1], out[last, i + 2], out[last, i + 3] = total(c0), total(c1), total(c2), total(c3)
 
 
 @kernel
@@ -136,13 +192,16 @@ def _four_by_four(
     i: int,
     j: int,
     ahead: int,
+    four_ahead: bool,
     out: Float[ndarray, "B N"],
 ) -> None:
-    """ahead: a row that will be multiplied soon, or -1."""
+    """ahead: a row that will be multiplied soon, or -1. four_ahead: whether the three after it will, too."""
     a0 = a1 = a2 = a3 = b0 = b1 = b2 = b3 = zeros_like(vectors)
     c0 = c1 = c2 = c3 = d0 = d1 = d2 = d3 = zeros_like(vectors)
     for k in range(0, vectors.shape[1], lanes_in(vectors)):
-        if ahead >= 0:
+        if four_ahead:
+            _ask_for_four(weight, ahead, k)
+        elif ahead >= 0:
             ask_for(weight, ahead, k)
         a, b = lanes_at(vectors, j, k), lanes_at(vectors, j + 1, k)
         c, d = lanes_at(vectors, j + 2, k), lanes_at(vectors, j + 3, k)

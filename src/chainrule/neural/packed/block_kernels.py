@@ -56,7 +56,7 @@ WORDS = 8  # of four numbers each, in a block
 _LOW, _FIFTH, _SIXTH = 0x0F0F0F0F, 0x01010101, 0x03030303
 _LARGEST, _PLANE = 127, 64
 _LINE, _AHEAD = 64, 2048  # bytes that a processor loads at once; how far ahead it is asked for weights
-_ASKED_FROM = 5  # vectors, from which on their products take longer than it does to find the weights by itself
+_ASKED_FROM = 4  # vectors, from which on their products take longer than it does to find the weights by itself
 _INFINITE, _TINY = 0x7F800000, 0x00800000  # the bits of infinity, and of the smallest number in full precision
 
 

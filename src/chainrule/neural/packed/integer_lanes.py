@@ -59,6 +59,8 @@ def _integers_at(_: Any, array: Any, row: Any, column: Any) -> Any:
 def _halves_at(_: Any, array: Any, row: Any, column: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         bits = _at_bytes(context, builder, signature, arguments, ir.VectorType(ir.IntType(16), LANES))
+        if "+f16c" in context.codegen().magic_tuple()[2].split(","):  # an instruction, to the same bits
+            return builder.fpext(builder.bitcast(bits, ir.VectorType(ir.HalfType(), LANES)), VECTOR)
         return halves(builder, builder.zext(bits, INTEGERS))
 
     return FLOAT_LANES(array, row, column), generate
