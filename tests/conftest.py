@@ -70,6 +70,15 @@ def pytest_runtest_setup() -> None:
         torch.set_num_threads(1)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Hypothesis also draws constants from the modules of ours that are imported by then: other tests would decide. It
+    would look for them once all tests are collected."""
+    if settings().derandomize:
+        providers._get_local_constants = lambda: providers._local_constants
+    return (yield)
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--reversed"):
@@ -105,15 +114,6 @@ def seeds() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(secrets, "randbits", random.getrandbits)
         patch.setattr(secrets, "randbelow", random.randrange)
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
-def no_constants_of_ours() -> Iterator[None]:
-    """Hypothesis also draws constants from the modules of ours that are imported by then: other tests would decide."""
-    with pytest.MonkeyPatch.context() as patch:
-        if settings().derandomize:
-            patch.setattr(providers, "_get_local_constants", lambda: providers._local_constants)
         yield
 
 
