@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pytest
+from assembled import assemble_once
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
@@ -114,6 +115,13 @@ def seeds() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(secrets, "randbits", random.getrandbits)
         patch.setattr(secrets, "randbelow", random.randrange)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def parser() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        assemble_once(patch)
         yield
 
 
