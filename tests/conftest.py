@@ -82,7 +82,7 @@ def pytest_collection() -> Iterator[None]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Spark's first: one process starts it, and goes on while the others work; cut up at the end, each would start it."""
+    """Spark's come first: one process starts it while the others work. Shared out at the end, each would start it."""
     items.sort(key=lambda item: item.get_closest_marker("spark") is None)
     if config.getoption("--reversed"):
         items.reverse()
