@@ -11,7 +11,8 @@ CONSTRAINTS ?= constraints.txt
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 # Compiled modules are kept, here too where they are not elsewhere: the hundreds of processes that tests start need them.
 export PYTHONDONTWRITEBYTECODE :=
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+# Threads that wait for one another sleep: the cores are busy with other tests.
+PYTEST := OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest -n 2 --dist worksteal
 # An old processor: oneDNN without AVX-512 and bfloat16, torch's own kernels without any extension. Ours give the same
 # bits everywhere (tests/neural/test_products.py), and are compiled only once so. Left out is what asks for our own
 # kernels, files or threads, and what torch compiles, for the processor that is there.
@@ -36,14 +37,14 @@ demo: .venv/installed ## train every model on Python's own documentation, networ
 
 JAVA := $(or $(wildcard $(JAVA_HOME)/bin/java),$(shell command -v java))
 
-test: .venv/installed $(if $(JAVA),.venv/spark-installed) .venv/imported
+test: .venv/installed $(if $(JAVA),.venv/spark-installed) .venv/imported .venv/compiled
 	$(MAKE) --no-print-directory -j 2 on-old-processor all-tests
 	@test -n "$(JAVA)" || echo "NOT TESTED: training on Spark, since there is no Java; install openjdk-17-jre-headless"
 
 # Tests that take long, or draw more examples, wait for a release or a large change.
 QUICK := -m "not thorough"
 
-thorough: .venv/installed $(if $(JAVA),.venv/spark-installed) ## all tests, with the long ones and more examples than make test draws: before a release
+thorough: .venv/installed $(if $(JAVA),.venv/spark-installed) .venv/compiled ## all tests, with the long ones and more examples than make test draws: before a release
 	$(MAKE) --no-print-directory -j 3 lint on-old-processor all-tests QUICK="--hypothesis-profile thorough" OLD_TOO="$(MORE_ON_OLD_PROCESSOR)"
 
 # The last to end, so that its closing line is the last. Three at once: a third of the tests wait for processes that they start.
@@ -123,6 +124,11 @@ clean:
 # Python compiles modules when they are first imported: here once, not in each of four processes that begin together.
 .venv/imported: .venv/installed
 	$(BIN)/python -m pytest -n 0 --collect-only > .venv/imported.log || { cat .venv/imported.log; exit 1; }
+	touch $@
+
+# Kernels are compiled when they are first called: here before, in two processes, for the types that tests call them with.
+.venv/compiled: .venv/imported tests/base/kernels.txt $(shell find src -name '*_kernels.py')
+	OMP_NUM_THREADS=1 $(BIN)/python tests/base/compile_kernels.py
 	touch $@
 
 .venv/spark-installed: .venv/installed

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pytest
+from assembled import assemble_once
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
@@ -70,8 +71,19 @@ def pytest_runtest_setup() -> None:
         torch.set_num_threads(1)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Hypothesis also draws constants from the modules of ours that are imported by then: other tests would decide. It
+    would look for them once all tests are collected."""
+    if settings().derandomize:
+        providers._get_local_constants = lambda: providers._local_constants
+    return (yield)
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Spark's come first: one process starts it while the others work. Shared out at the end, each would start it."""
+    items.sort(key=lambda item: item.get_closest_marker("spark") is None)
     if config.getoption("--reversed"):
         items.reverse()
 
@@ -109,11 +121,9 @@ def seeds() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def no_constants_of_ours() -> Iterator[None]:
-    """Hypothesis also draws constants from the modules of ours that are imported by then: other tests would decide."""
+def parser() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        if settings().derandomize:
-            patch.setattr(providers, "_get_local_constants", lambda: providers._local_constants)
+        assemble_once(patch)
         yield
 
 

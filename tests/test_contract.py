@@ -49,9 +49,11 @@ def prefixes(model: LanguageModel[Any]) -> list[np.ndarray]:
     for length in (0, 1, 2, 3, 5, 9, 4):
         words: list[int] = []
         for i in range(length):
+            if i % 3 == 0:
+                words.append(int(chance.integers(3, model.vocabulary_size)))
+                continue
             _, best = model.top(model.start([ids(*words)]), 4)
-            likely = [word for word in best[0].tolist() if word not in (BEGIN, END)]
-            words.append(likely[0] if i % 3 else int(chance.integers(3, model.vocabulary_size)))
+            words.append(next(word for word in best[0].tolist() if word not in (BEGIN, END)))
         drawn.append(ids(*words))
     return [*drawn, ids(UNKNOWN), ids(3, UNKNOWN, 4)]
 

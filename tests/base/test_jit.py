@@ -16,6 +16,8 @@ from pathlib import Path
 
 import numba
 import pytest
+from compile_kernels import PRODUCTS, kernels, recorded, types_of, written
+from numba.types import Array, Tuple, UniTuple, boolean, float64, int32, int64, uint8
 
 from chainrule.base import jit
 from chainrule.base.jit import is_first_run, kernel
@@ -310,3 +312,10 @@ def test_no_kernel_assigns_one_slice_to_another() -> None:
 
 def is_slice(target: ast.expr) -> bool:
     return isinstance(target, ast.Subscript) and any(isinstance(part, ast.Slice) for part in ast.walk(target.slice))
+
+
+def test_what_set_up_compiles_are_the_kernels_of_the_package() -> None:
+    """`python tests/base/compile_kernels.py --record` writes the list anew."""
+    assert recorded().keys() <= {*kernels(), PRODUCTS}
+    kinds = int32[:, ::1], float64[:], UniTuple(int64, 3), Tuple((uint8[::1], boolean)), Array(uint8, 1, "C", True)
+    assert types_of(f"({', '.join(map(written, kinds))},)") == kinds

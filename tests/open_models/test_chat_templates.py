@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import torch
-from tiny_models import CAUSAL, END, save, shaken
+from tiny_models import CAUSAL, END, save, shaken, transformers
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import PreTrainedTokenizerFast
 
 import chainrule
 from chainrule.errors import ModelFormatError, SettingError
@@ -90,7 +89,7 @@ class Talker:
         (path / "chat_template.jinja").write_text(template)
         names = {"bos_token": "<|begin|>", "eos_token": {"content": "<|end|>"}, **settings}
         (path / "tokenizer_config.json").write_text(json.dumps(names))
-        self.their_tokenizer = PreTrainedTokenizerFast(
+        self.their_tokenizer = transformers.PreTrainedTokenizerFast(
             tokenizer_object=tokenizer, bos_token="<|begin|>", eos_token="<|end|>", chat_template=template
         )
         self.ours = chainrule.load(path)

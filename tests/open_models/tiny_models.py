@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-import warnings
+import os
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import sentencepiece
 import torch
+from lazily import Lazily
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    import transformers  # its models are imported where they are first asked for, which takes seconds
-
-    transformers.utils.logging.set_verbosity_error()
-    transformers.utils.logging.disable_progress_bar()
+transformers = Lazily("transformers")  # with its models, it takes seconds
+os.environ |= {"TRANSFORMERS_VERBOSITY": "error", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
 
 if TYPE_CHECKING:
     from collections.abc import Callable

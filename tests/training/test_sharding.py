@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 import torch
-from torch.distributed.checkpoint import state_dict_saver
-from torch.distributed.checkpoint.api import CheckpointException
 from training_runs import QUICK, RECURRENT, forking_context, numbers, trained
 
 import chainrule
@@ -157,6 +155,9 @@ def copied(folder: Path) -> Path:
 
 
 def test_a_full_disk_leaves_no_half_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch.distributed.checkpoint import state_dict_saver  # takes a second to import
+    from torch.distributed.checkpoint.api import CheckpointException
+
     def fail(tensors: dict[str, torch.Tensor], storage_writer: HuggingFaceStorageWriter) -> None:
         Path(storage_writer.path).mkdir(parents=True)
         raise CheckpointException("write", {1: (OSError(28, "No space left on device"), StackSummary())})

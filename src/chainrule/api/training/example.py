@@ -38,14 +38,14 @@ def sentence_of(tokenizer: Tokenizer, stream: Tokens) -> str | None:
     ends = np.flatnonzero(whole == END)
     if len(ends) > 1 and len(stream) >= LAST:
         whole = whole[ends[0] + 1 :]
-    documents = [" ".join(tokenizer.decode(document[:_TOKENS]).split()) for document in _documents(whole)]
-    texts = [shorten(document) for document in documents]
-    good = (
-        text
-        for text, document in zip(texts, documents, strict=True)
-        if len(text) >= _SHORTEST and (text == document or text.endswith(_ENDS))
-    )
-    return next(good, max(texts, key=len, default="")) or None
+    longest = ""
+    for document in _documents(whole):
+        given = " ".join(tokenizer.decode(document[:_TOKENS]).split())
+        text = shorten(given)
+        if len(text) >= _SHORTEST and (text == given or text.endswith(_ENDS)):
+            return text
+        longest = max(longest, text, key=len)
+    return longest or None
 
 
 def _documents(stream: Tokens) -> Iterator[Tokens]:

@@ -137,9 +137,10 @@ def _taking_several(hints: Mapping[str, Any]) -> Iterator[str]:
 def check_needs(bound: BoundArguments, verb: Callable[..., Any]) -> None:
     """Raises CycloptsError if an option is given without the one that it needs."""
     defaults = {name: parameter.default for name, parameter in bound.signature.parameters.items()}
-    given = list(_given(bound.arguments, defaults, get_type_hints(verb, include_extras=True)))
+    hints = get_type_hints(verb, include_extras=True)
+    given = list(_given(bound.arguments, defaults, hints))
     values = defaults | {name: value for name, value, _ in given}
-    names, hints = {name for name, _, _ in given}, get_type_hints(verb, include_extras=True)
+    names = {name for name, _, _ in given}
     for name, own, marks in given:
         for needed in (mark.name for mark in marks if isinstance(mark, Needs)):
             other, _, value = needed.partition(" ")
