@@ -105,7 +105,7 @@ def _row_seconds(job: TrainingJob[N], network: N, setup: Setup, rows: int, enoug
 
 _TOKENS_A_WEIGHT, _TOKENS_A_PARAMETER = 3.0, 0.6  # that a size reads at least: of its layers' matrices, and of all
 _PARAMETERS_A_TOKEN = 15.0  # of the text, at most: a larger network learns a short text by heart
-_MANY_TIMES = 20  # that a text is read: a network learns it by heart, unless it has dropout
+_BY_HEART = 20.0  # passes over a text, times parameters a token of it: from here on, without dropout, it is learned so
 _LARGE_VOCABULARY = 10_000  # tokens; above, a full softmax takes most of a step
 _TRIAL_TEXT = 1 << 16  # tokens that trials of sizes read
 
@@ -196,8 +196,11 @@ def with_size(
         return config, tuple(notes)
     notes[:0] = _notes(fitted, names, budget)
     dropout: dict[str, Any] = {name: share for name, share in config.repeated.items() if name in names}
-    if dropout and (times := fitted.trial.tokens / stream.size) >= _MANY_TIMES:
-        notes.append(f"{_shown(dropout)}, since the text is read {times:.0f} times")
+    passes, share = fitted.trial.tokens / stream.size, fitted.trial.parameters / stream.size
+    if dropout and passes * share >= _BY_HEART:
+        notes.append(
+            f"{_shown(dropout)}, since {share:.2g} parameters for each token of the text read it {passes:.2g} times"
+        )
     else:
         dropout = {}
     return replace(fitted.config, **dropout), tuple(notes)
