@@ -115,14 +115,18 @@ def part_of(printed: str, part: str) -> list[str]:
 
 
 def columns_of(lines: list[str], names: list[str]) -> list[str]:
-    """The columns with these names of the first table that has them all; columns are separated by two spaces."""
+    """The columns with these names of the first table that has them all; columns are separated by two spaces.
+
+    A row may lack cells after these columns, as that of a mixture does, which has no parameters.
+    """
     tables = [re.split(r"\s{2,}", line.strip()) for line in lines]
     first = next((i for i, cells in enumerate(tables) if set(names) <= set(cells)), None)
     if first is None:
         raise ValueError(f"no table with the columns {', '.join(names)} was printed")
     known = tables[first]
-    rows = list(itertools.takewhile(lambda cells: len(cells) == len(known), tables[first:]))
-    chosen = [[row[known.index(name)] for name in names] for row in rows]
+    places = [known.index(name) for name in names]
+    rows = list(itertools.takewhile(lambda cells: max(places) < len(cells) <= len(known), tables[first:]))
+    chosen = [[row[place] for place in places] for row in rows]
     widths = [max(len(row[column]) for row in chosen) for column in range(len(names))]
     return [
         "  ".join(

@@ -21,7 +21,7 @@ from chainrule.mixture.adaptive import gate_of
 from chainrule.mixture.adaptive_kernels import describe_rows
 from chainrule.mixture.cache import NGramCache
 from chainrule.mixture.components import RescaledUnknown
-from chainrule.mixture.tuning import classes_of_tokens, linear_weights
+from chainrule.mixture.tuning import classes_of_tokens, learn_gate, linear_weights
 from chainrule.ngram.editing.merging import scale_unknown
 from chainrule.ngram.models.table_models import NGramModel
 from chainrule.ngram.speller import speller_from_arrays
@@ -197,6 +197,19 @@ def test_weights_that_adapt_follow_the_model_that_knows_the_document(tmp_path: P
         rows.append(engine.weights_of(state)[0])
     assert rows[0][0] > 0.8
     assert rows[1][1] > 0.8
+
+
+def test_a_gate_is_dropped_where_its_gain_may_be_chance() -> None:
+    """Features say nothing of which model is right, but on a tenth of few tokens it may look as if they did."""
+    chosen, tokens = 0, 130
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        scores = np.log(rng.beta(0.3, 0.6, (2, tokens)).clip(1e-4)).astype(np.float32)
+        features = np.column_stack([np.ones(tokens), rng.normal(size=(tokens, 2))])
+        chosen += learn_gate(scores, features, linear_weights(scores))[1] > 0
+    assert chosen <= 1  # of 7 that gain anything on that tenth
+    known = np.column_stack([features, np.sign(scores[0] - scores[1])])
+    assert learn_gate(scores, known, linear_weights(scores))[1] > 0.1
 
 
 def test_a_gate_that_sees_distributions_follows_the_model_that_is_sure(tmp_path: Path) -> None:

@@ -218,6 +218,10 @@ def test_options_that_do_not_fit_are_refused(refused, study: Path, tmp_path: Pat
     assert "text.tsv, line 2: part is empty; expected the group of each word (by)" in refused(
         1, [*command, "--by", "part"]
     )
+    told = refused(1, say(study, "times.tsv", "--by", "RT"))
+    assert told.endswith(
+        "has no column 'RT'; it has word, zone, item; " + f"{study / 'times.tsv'} has it, but this table must"
+    )
     told = refused(1, say(study, "times.tsv", "--key", "item", "zone", "item"))
     assert "key: names the column 'item' twice; name each column of the key once" in told
     (tmp_path / "d.csv").write_text("mine")

@@ -62,7 +62,8 @@ def join_times(times: AnyPath, text: AnyPath, options: ReadingTimesOptions) -> J
     ]
     for name in named:
         if name not in own[0].fields:
-            raise TextError(f"{os.fspath(text)}: has no column {name!r}; it has {', '.join(own[0].fields)}")
+            other_has = f"; {os.fspath(times)} has it, but this table must" if name in other[0].fields else ""
+            raise TextError(f"{os.fspath(text)}: has no column {name!r}; it has {', '.join(own[0].fields)}{other_has}")
     place: dict[tuple[str, ...], int] = {}
     for i, record in enumerate(own):
         entry = _key(record, key)

@@ -62,6 +62,7 @@ GATE_TOKENS = 400_000  # of a text, at most
 _BLOCKS = 10  # of a text; the last of every so many says whether the gate helps
 _GATE_STEPS, _GATE_BATCH, _GATE_DECAY = 1200, 4096, 1e-4
 _GATE_RATE, _HIDDEN_RATE = 0.05, 0.01  # without hidden units, and with them
+_ERRORS = 2.0  # standard errors that a gain has to have, by the runs of tokens that it is measured on
 HIDDEN = 16  # units of a gate that sees distributions
 
 
@@ -76,8 +77,8 @@ def learn_gate(
     """The gate of an adaptive mixture, by gradient ascent (Adam) on nine tenths of a text; its gain on the rest.
 
     scores: log-probabilities of the tokens. features: at their positions; the first is 1. weights: the constant ones,
-    which the gate begins with, and stays at where it gains nothing. hidden: how many hidden units it has. The gain is
-    in nats a token, over these.
+    which the gate begins with, and stays at where it gains nothing for sure. hidden: how many hidden units it has. The
+    gain is in nats a token, over these.
     """
     count = features.shape[1]
     constant = np.zeros((count, len(scores)))
@@ -112,10 +113,12 @@ def learn_gate(
     if not kept.size:
         return linear_gate(constant), 0.0
     learned, before = (
-        float(np.log((gate_weights(each, features[kept]) * probs[kept]).sum(axis=1)).mean())
-        for each in (gate, linear_gate(constant))
+        np.log((gate_weights(each, features[kept]) * probs[kept]).sum(axis=1)) for each in (gate, linear_gate(constant))
     )
-    return (gate, learned - before) if learned > before else (linear_gate(constant), 0.0)
+    runs = np.split(learned - before, np.flatnonzero(np.diff(kept) > 1) + 1)
+    gain = float(np.concatenate(runs).mean())
+    error = float(np.std([run.mean() for run in runs], ddof=1)) / math.sqrt(len(runs)) if len(runs) > 1 else math.inf
+    return (gate, gain) if gain > _ERRORS * error else (linear_gate(constant), 0.0)
 
 
 def _gate_slopes(

@@ -369,7 +369,8 @@ class ModelTable:
             drafting=drafting,
         )
         entry.commit_point, entry.bytes = commit_point, size
-        self.on_event("opened", name)
+        bare = self._draft is not None and drafting is None
+        self.on_event("opened; it cannot be drafted, and answers without" if bare else "opened", name)
 
     def _retire(self, name: str, entry: _Entry) -> None:
         if entry.served is not None:

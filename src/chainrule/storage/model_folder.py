@@ -86,9 +86,9 @@ def check_target(folder: Path, *, overwrite: bool) -> None:
             raise OutputError(f"{folder}: a file is in the way; a model is a folder, so choose another name")
         elif folder.suffix.lower() == ".gguf":
             raise OutputError(
-                f"{folder}: GGUF files are opened, not written; write a folder with --to hugging-face, of which "
-                "llama.cpp's converter makes a file where it has the architecture (it has none of BART, mBART, M2M-100 "
-                "and Marian)"
+                f"{folder}: GGUF files are opened, not written; save a folder, and where it is a Transformer, "
+                "`chainrule convert --to hugging-face` writes one of which llama.cpp's converter makes a file, if it "
+                "has the architecture (it has none of BART, mBART, M2M-100 and Marian)"
             )
         elif _FILE_NAME.fullmatch(folder.name) and not isinstance(folder, FolderPath):
             raise OutputError(

@@ -164,6 +164,8 @@ def speller_of(
 def heldout_stream(source: Source, tokenizer: Tokenizer, progress: Progress) -> Int32[ndarray, " tokens"]:
     """The ids of a text to tune on. Raises TextError; EstimationError if the models know none of its tokens."""
     stream = encode_stream(tokenizer, source, progress)
+    if np.all(stream == END):
+        raise EstimationError(f"{', '.join(source.sources)}: has empty lines only, so no weights can be tuned on it")
     if np.all((stream == UNKNOWN) | (stream == END)):
         raise EstimationError(
             f"{', '.join(source.sources)}: the models know none of its tokens, so no weights can be tuned on it"

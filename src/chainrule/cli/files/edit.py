@@ -139,7 +139,7 @@ def _prune(
 
 _EXCHANGED = 2  # a network on a known distribution, and another one
 _FEW_UNKNOWN = 0.1  # of the tokens of a text: with more, a mixture may be worse than its models
-_FEW_TOKENS = 1000  # of a text on which weights are tuned
+_FEW_TOKENS, _FEW_FOR_GATE = 1000, 10_000  # of a text on which weights are tuned, or those that depend on the context
 
 
 def mix(
@@ -264,7 +264,7 @@ def mix(
         _note_seen(parts, names, model.record["tuned_on"])
 
         if not static:
-            _note_few(model.record["tuned_on"])
+            _note_few(model.record["tuned_on"], _FEW_FOR_GATE if adaptive else _FEW_TOKENS)
             _note_unknown(model.record["tuned_on"])
     elif not weights and not exchange:
         note("all models weigh the same; --tune with a held-out text chooses their weights")
@@ -288,12 +288,12 @@ def _note_seen(models: Sequence[Model], names: Sequence[str], tuned_on: dict[str
             )
 
 
-def _note_few(tuned_on: dict[str, Any]) -> None:
+def _note_few(tuned_on: dict[str, Any], least: int) -> None:
     """Prints a note if weights were tuned on so few tokens that others of the same kind would give other weights."""
-    if tuned_on["tokens"] < _FEW_TOKENS:
+    if tuned_on["tokens"] < least:
         note(
             f"{', '.join(tuned_on['data'])} has only {tuned_on['tokens']:,} tokens to tune weights on, so they may not "
-            f"be the best for other texts; give {_FEW_TOKENS:,} or more"
+            f"be the best for other texts; give {least:,} or more"
         )
 
 

@@ -86,7 +86,9 @@ def note_drafts(drafting: Drafting | None) -> None:
     """Says how many tokens were drafted, if any could be."""
     if drafting is None:
         return
-    if drafting.passes:
+    if drafting.passes and not drafting.drafted:
+        note(f"there was nothing to draft from in {drafting.passes:,} passes; other text, or a longer one, may have it")
+    elif drafting.passes:
         note(f"{drafting.accepted:,} of {drafting.drafted:,} drafted tokens were right; {drafting.passes:,} passes")
     else:
         note("nothing was drafted: no text grew alone by two tokens or more; --stream draws one after the other")
