@@ -200,7 +200,8 @@ def test_drafts_change_no_text_and_say_how_many_were_right(chainrule, refused, n
     plain = chainrule(*arguments)
     drafted = chainrule(*arguments, "--draft", "prompt")
     assert drafted.out == plain.out
-    assert re.fullmatch(r"note: \d+ of \d+ drafted tokens were right; \d+ passes\n", drafted.err)
+    some, none = r"\d+ of \d+ drafted tokens were right; \d+ passes", r"nothing was drafted: in \d+ passes, no guess .*"
+    assert re.fullmatch(f"note: ({some}|{none})\n", drafted.err)  # as fast as this machine is
     library.train(
         library.Lines(["ka"]), library.NGramConfig(order=2), tokenizer=library.TokenizerConfig(kind=str(network))
     ).save(tmp_path / "ngrams")

@@ -87,7 +87,7 @@ def note_drafts(drafting: Drafting | None) -> None:
     if drafting is None:
         return
     if drafting.passes and not drafting.drafted:
-        note(f"there was nothing to draft from in {drafting.passes:,} passes; other text, or a longer one, may have it")
+        note(f"nothing was drafted: in {drafting.passes:,} passes, no guess was worth its time")
     elif drafting.passes:
         note(f"{drafting.accepted:,} of {drafting.drafted:,} drafted tokens were right; {drafting.passes:,} passes")
     else:
