@@ -76,6 +76,7 @@ def test_weights_that_are_tuned_on_few_tokens_are_noted(chainrule, model, bigram
         (["--adaptive", "--buckets", "3", "--tune", "HELDOUT"], 1, "adaptive weights are those of a linear mixture"),
         (["--tune", "TMP/none.txt"], 1, "there is no such file"),
         (["--tune", "TMP/other.txt"], 1, "the models know none of its tokens"),
+        (["--tune", "TMP/bare.txt"], 1, "bare.txt: has empty lines only, so no weights can be tuned on it"),
         (["--buckets", "3"], 1, "tuned on a text"),
         (["--cache", "0"], 1, "the cache: words is 0; expected 1 to 1,048,576"),
         (["--kind", "cubic"], 2, "--kind"),
@@ -85,6 +86,7 @@ def test_bad_input_is_an_error_and_writes_nothing(
     options, status, message, chainrule, model, bigram, heldout, tmp_path
 ) -> None:
     (tmp_path / "other.txt").write_text("qqq\nxxx\n")
+    (tmp_path / "bare.txt").write_text("\n\n\n")
     before = sorted(tmp_path.rglob("*"))
     options = [str(heldout) if option == "HELDOUT" else option.replace("TMP", str(tmp_path)) for option in options]
     result = chainrule("mix", model, bigram, "-o", tmp_path / "mix", *options)

@@ -197,6 +197,15 @@ def test_a_bad_text_is_told(text: str, message: str, refused, study: Path, tmp_p
     assert message in refused(1, command)
 
 
+def test_times_that_are_all_equal_are_refused(refused, study: Path, tmp_path: Path) -> None:
+    with (study / "times.tsv").open() as file:
+        rows = [(row["word"], row["zone"], row["item"], 300) for row in csv.DictReader(file, delimiter="\t")]
+    write_times(tmp_path / "times.tsv", rows)
+    command = say(study)
+    told = refused(1, [command[0], tmp_path / "times.tsv", *command[2:]])
+    assert told.endswith("RT is the same for all words; expected times that differ")
+
+
 def test_options_that_do_not_fit_are_refused(refused, study: Path, tmp_path: Path) -> None:
     bare, lm = ["reading", study / "times.tsv", "--text", study / "text.tsv"], study / "lm"
     assert "--frequencies is missing" in refused(2, [*bare, lm])

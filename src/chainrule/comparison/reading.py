@@ -385,7 +385,7 @@ def _complete(
     if not kept.any():
         raise TextError(f"no word is left: {', '.join(f'{count:,} {name}' for name, count in counts.items())}")
     if np.ptp(read.times[kept]) == 0:
-        raise TextError(f"all {options.time} are {read.times[kept][0]:g}; expected times that differ")
+        raise TextError(f"{options.time} is the same for all words; expected times that differ")
     counts["used"] = int(np.count_nonzero(kept))
     return kept, counts
 
