@@ -39,6 +39,17 @@ def test_there_and_back_changes_no_score(chainrule, model: Path, heldout: Path, 
         assert found["signature"].partition("|unseen:")[0] == expected["signature"].partition("|unseen:")[0]
 
 
+def test_capitals_in_a_file_s_name_change_nothing(chainrule, model: Path, tmp_path: Path) -> None:
+    """As some systems write names: a file, compressed where its name says so, that is read again."""
+    for name in ("SMALL.ARPA", "Small.Arpa.GZ", "SMALL.FST.TXT", "small.COMBINED"):
+        assert chainrule("convert", model, tmp_path / name).status == 0
+        assert (tmp_path / name).is_file()
+        assert ((tmp_path / name).read_bytes()[:2] == b"\x1f\x8b") == name.endswith("GZ")
+    assert (tmp_path / "SMALL.syms").is_file()
+    written, packed = (library.load(tmp_path / name) for name in ("SMALL.ARPA", "Small.Arpa.GZ"))
+    assert written.score(["a b", "b"]).tolist() == packed.score(["a b", "b"]).tolist()
+
+
 def test_the_tokenizer_of_an_arpa_file_is_the_one_that_was_named(chainrule, fixtures: Path, tmp_path: Path) -> None:
     source = fixtures / "order1.arpa.gz"
     assert chainrule("convert", source, tmp_path / "plain").status == 0

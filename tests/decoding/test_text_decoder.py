@@ -133,6 +133,7 @@ def test_a_prompt_of_unknown_words_is_kept_and_noted(words: Model) -> None:
         ({"stop": "ka"}, "stop takes several texts; put a single one in a list"),
         ({"allowed": ["xyzzy"]}, "the allowed word 'xyzzy' is not a token"),
         ({"banned": ["ka vi"]}, "the banned word 'ka vi' is not a token"),
+        ({"banned": ["<|im_end|>"]}, "leave it out; min_tokens keeps texts from ending, if it is an end"),
         ({"banned": ["</s>"]}, None),
         ({"allowed": ["ka"], "banned": ["ka"]}, "'ka' is allowed and banned"),
         ({"begin": "xyzzy"}, "must begin with 'xyzzy', but the vocabulary lacks a word of it"),

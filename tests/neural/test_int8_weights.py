@@ -110,10 +110,12 @@ def test_masked_networks_are_compact_too() -> None:
 
 
 def test_what_cannot_be_packed_is_refused() -> None:
-    with pytest.raises(SettingError, match="multiples of 32"):
+    with pytest.raises(SettingError, match="multiples of 32; this one's width is 24"):
         compact(network(TransformerConfig(layers=1, width=24, heads=2, context=16, feed_forward_width=40)))
-    with pytest.raises(SettingError, match="needs a Transformer"):
+    with pytest.raises(SettingError, match=r"needs a Transformer .* this one is no Transformer"):
         compact(NeuralModel(build(RecurrentConfig(layers=1), VOCABULARY)))
+    with pytest.raises(SettingError, match="this one's output is adaptive"):
+        compact(network(TransformerConfig(layers=1, width=32, heads=1, context=16, output="adaptive")))
 
 
 def test_packed_arrays_of_another_shape_are_damage() -> None:

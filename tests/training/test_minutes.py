@@ -194,6 +194,32 @@ def test_a_slow_machine_takes_fewer_rows_says_so_and_keeps_them(
     assert trained(config, replace(training, batch=32), stream)[1]["training"]["batch"] == 32
 
 
+@pytest.mark.parametrize(
+    ("minutes", "fixed_seconds", "rows"),
+    [(10, 0.0, 8), (10, 0.5, 16), (20, 2.0, 32)],
+    ids=["rows alone", "both", "steps alone"],
+)
+def test_what_does_not_depend_on_the_rows_is_told_from_what_does(
+    minutes: float, fixed_seconds: float, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows of 0.1 s. In ten minutes 187 steps of 32, which want 1.63 times as many, 375 of 16, 1.87, 750 of 8, 2.34.
+
+    With 0.5 s a step, 162 steps of 3.7 s want 1.60 and have 1.76; 285 of 2.1 s want 1.76 and have 1.62. With 2 s, 230
+    steps of 5.2 s want 1.69 and have 1.44.
+    """
+    Machine(0.1, fixed_seconds=fixed_seconds).installed(monkeypatch)
+    tried = []
+
+    def noted(*arguments: Any) -> int:
+        tried.append(choose_rows(*arguments))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sizes, "choose_rows", noted)
+    with pytest.raises(KeyboardInterrupt):
+        trained(replace(TRANSFORMER, context=64), replace(MINUTES, minutes=minutes, batch=None), text(3000))
+    assert tried == [rows]
+
+
 class Stop:
     """Asks for an end at a time, as Ctrl-C does."""
 
@@ -205,10 +231,14 @@ class Stop:
             os.kill(os.getpid(), signal.SIGINT)
 
 
-def test_to_try_a_batch_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("optimiser", "memory"), [("adamw", 0), ("muon", 0), ("muon", 2)], ids=["adamw", "muon", "with a table"]
+)
+def test_to_try_a_batch_changes_nothing(optimiser: Any, memory: int, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(1 / 4).installed(monkeypatch)
-    config = replace(TRANSFORMER, context=64, dropout=0.2)
-    training = replace(MINUTES, optimiser="adamw", validate_every=5, valid_sample=50)
+    tables = {"ngram_memory": memory, "ngram_rows": 1 << 10} if memory else {}
+    config = replace(TRANSFORMER, context=64, dropout=0.2, **tables)
+    training = replace(MINUTES, optimiser=optimiser, validate_every=5, valid_sample=50)
     losses = []
     for batch in (None, 4):
         machine.now = 0.0
@@ -219,10 +249,22 @@ def test_to_try_a_batch_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize(
     ("budget", "row", "fixed_seconds", "rows"),
-    [(120, 0.01, 0.0, 32), (36, 0.01, 0.0, 16), (20, 0.01, 0.0, 8), (1, 0.01, 0.0, 4), (1, 0.01, 1.0, 32)],
-    ids=["enough steps", "half", "a quarter", "no fewer than 256 tokens", "the optimiser takes most of a step"],
+    [
+        (154, 0.01, 0.0, 32),
+        (153, 0.01, 0.0, 16),
+        (38, 0.01, 0.0, 4),
+        (1, 0.01, 0.0, 4),
+        (32, 0.01, 0.08, 16),
+        (1, 0.01, 0.1, 8),
+        (1, 0.01, 1.0, 32),
+    ],
+    ids=["480 steps", "fewer", "an eighth", "no fewer than 256 tokens", "80 steps", "few steps", "the optimiser"],
 )
 def test_rows_fit_the_minutes(budget: float, row: float, fixed_seconds: float, rows: int) -> None:
+    """480 steps want twice as many for half of the rows (1.4 + 480 / 800); 80 want 1.5 times as many, of 0.4 / 0.24.
+
+    With 0.1 s for each step, half of 16 rows bring 0.26 / 0.18 = 1.44 times as many steps as 3.8.
+    """
     assert batch_choices(32, 64, 1) == [32, 16, 8, 4]
     assert choose_rows(batch_choices(32, 64, 1), budget, row, fixed_seconds) == rows
 

@@ -94,6 +94,11 @@ def _check_regular(mode: int, path: str | os.PathLike[str], *, pipes: bool) -> N
         raise OSError(errno.EINVAL, f"it is {what}; expected a regular file: copy it to one", os.fspath(path))
 
 
+def ends_in(path: str | os.PathLike[str], suffixes: tuple[str, ...]) -> bool:
+    """Whether a name ends in one of these, in small letters or capitals. suffixes: in small letters."""
+    return os.fspath(path).lower().endswith(suffixes)
+
+
 def describe_duplicate(names: Sequence[str]) -> str | None:
     """The first file or folder named twice, for a message: `a twice`, or `a twice, also as ./a`; None if none is."""
     names_by_path: dict[str, str] = {}

@@ -202,7 +202,9 @@ def _ids_of(word: str, by_form: dict[str, list[int]], what: str) -> list[int]:
     """The tokens whose text is a word: one, or several that differ in the spaces around it."""
     tokens = [token for token in by_form.get(word.strip(), []) if token > UNKNOWN]
     if not tokens:
-        raise SettingError(f"the {what} word {word!r} is not a token of the vocabulary; leave it out")
+        is_marker = word.startswith("<") and word.endswith(">")
+        more = "; min_tokens keeps texts from ending, if it is an end" if is_marker else ""
+        raise SettingError(f"the {what} word {word!r} is not a token of the vocabulary; leave it out{more}")
     return tokens
 
 

@@ -58,13 +58,23 @@ def packed_arrays(network: Network, arrays: Arrays, progress: Progress, bits: in
     if not names and not is_quantised(network):
         raise SettingError(
             "a network is compact with its matrices in eight bits or fewer, which needs a Transformer with a full "
-            "output and widths that are multiples of 32; this one stays as it is"
+            f"output and widths that are multiples of 32; {_described(network)}"
         )
     for done, name in enumerate(names):
         progress("packing", done, len(names))
         weight = torch.from_numpy(widen(arrays[name]))
         packed[name] = pack(weight).numpy() if bits is None else pack_in_blocks(weight, 8 if name in _ENDS else bits)
     return packed
+
+
+def _described(network: Network) -> str:
+    """What a network is that cannot be packed: the first thing of those that are needed which it lacks."""
+    config = network.config
+    if not isinstance(config, TransformerConfig):
+        return "this one is no Transformer"
+    if not isinstance(network.output, FullSoftmax):
+        return f"this one's output is {config.output} (train it with output=full, --output full)"
+    return f"this one's width is {config.width}"
 
 
 def forms_of(network: nn.Module) -> list[str]:

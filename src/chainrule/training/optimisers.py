@@ -57,12 +57,6 @@ def orthogonalise(matrices: Float[Tensor, "matrices rows columns"]) -> Float[Ten
     return x.mT if is_tall else x
 
 
-def orthogonalising_flops(matrices: Iterable[Tensor]) -> float:
-    """Floating-point operations of `orthogonalise` for these matrices."""
-    shapes = [sorted((matrix.shape[-2], matrix.numel() // matrix.shape[-2])) for matrix in matrices]
-    return float(sum(_ITERATIONS * (4 * short * short * long + 2 * short**3) for short, long in shapes))
-
-
 class Muon(torch.optim.Optimizer):
     """Nesterov momentum, orthogonalised (Jordan 2024); matrices of equal shape are updated in one batch."""
 

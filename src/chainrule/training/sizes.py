@@ -19,15 +19,15 @@ from chainrule.training.defaults import sizes_left_open, with_budget
 from chainrule.training.device import machine_for
 from chainrule.training.distributed import join_processes
 from chainrule.training.job import N, Setup
-from chainrule.training.optimisers import orthogonalising_flops
+from chainrule.training.optimisers import Optimisers
 from chainrule.training.timetable import batch_choices, choose_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from jaxtyping import Int32
     from numpy import ndarray
-    from torch import Tensor
+    from torch import nn
 
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.network import Network
@@ -37,19 +37,19 @@ if TYPE_CHECKING:
     MakeJob = Callable[[Int32[ndarray, " tokens"], int, NetworkConfig, StreamOptions], TrainingJob[Any]]
 
 _TRIAL_SHARE, _MAX_TRIAL_SECONDS = 0.01, 1.0  # the trial takes this share of the minutes, but not longer
-_INSTANT = 1e-9  # seconds, in which a trial takes one step
-_UPDATE_SECONDS = 2e-9  # per parameter, for the optimiser, which reads and writes some 20 bytes of each
+_MOST_STEPS, _MOST_SHARE = 10, 0.02  # of a trial: steps of one number of rows, and of the minutes
+_SIZE_SHARE = 0.002  # of the minutes: what steps of one number of rows take, at least, in the trial of a size
 
 
 def choose_batch(
-    job: TrainingJob[N], network: N, setup: Setup, objective: Objective, matrices: Iterable[Tensor], budget: float
+    job: TrainingJob[N], network: N, setup: Setup, objective: Objective, matrices: list[nn.Parameter], budget: float
 ) -> int:
     """Rows per step: those of the recipe, or fewer. objective: built for the rows of the recipe. budget: seconds."""
     recipe, processes = setup.recipe, setup.processes
     choices = batch_choices(recipe.batch, objective.row_tokens, setup.training.accumulate * processes.number)
     if len(choices) == 1:
         return recipe.batch
-    costs = _costs(job, network, setup, objective, matrices, choices[-1], budget)
+    costs = _costs(job, network, setup, matrices, choices, budget, _TRIAL_SHARE)
     return int(processes.broadcast(float(choose_rows(choices, budget, *costs))))
 
 
@@ -64,46 +64,60 @@ def _costs(
     job: TrainingJob[N],
     network: N,
     setup: Setup,
-    objective: Objective,
-    matrices: Iterable[Tensor],
-    rows: int,
+    matrices: list[nn.Parameter],
+    choices: list[int],
     budget: float,
+    share: float,
 ) -> Costs:
-    """What a step takes on this machine. rows: of the trial. budget: seconds."""
-    row_seconds = _row_seconds(job, network, setup, rows, min(_MAX_TRIAL_SECONDS, _TRIAL_SHARE * budget))
-    row_flops = objective.flops_per_token * objective.row_tokens
-    fixed_seconds = _UPDATE_SECONDS * sum(
-        weight.numel() for weight in dense_parameters(network) if weight.requires_grad
-    )
-    if setup.training.optimiser == "muon":
-        fixed_seconds += orthogonalising_flops(matrices) / row_flops * row_seconds
-    return Costs(row_seconds / setup.processes.number, fixed_seconds)
+    """What a step takes on this machine, from steps of few rows and of four times as many, and the optimiser's own.
 
-
-def _row_seconds(job: TrainingJob[N], network: N, setup: Setup, rows: int, enough: float) -> float:
-    """Seconds per row, forward and backward, in steps of `rows` rows. Weights and random states do not change.
-
-    enough: seconds after which the trial ends.
+    Weights and random states do not change: the optimiser is one for the trial, and its rates are 0. budget: seconds.
+    share: of the budget, for each thing that is timed. More rows are not tried where they would take too long.
     """
-    objective = job.objective(network, replace(setup, recipe=replace(setup.recipe, batch=rows)))
-    parts = objective.parts(0)
+    enough = min(_MAX_TRIAL_SECONDS, share * budget)
     devices = [setup.machine.device] if setup.machine.device.type == "cuda" else []
-    times: list[float] = []
+    few, many = choices[-1], choices[max(0, len(choices) - 3)]
+    rates = (setup.recipe.rate, setup.recipe.matrix_rate)
+    optimisers = Optimisers(setup.training, network, matrices, rates, setup.machine.quick_bfloat16)
     network.train()
     with torch.random.fork_rng(devices):
-        while sum(times) < enough or (len(times) == 1 and times[0] < 2 * enough):
-            began = time.perf_counter()
-            with setup.machine.precision():
-                nats = objective.loss(0, parts[0], network, 0.0)
-            nats.backward()  # type: ignore[no-untyped-call]
-            setup.machine.wait()
-            times.append(time.perf_counter() - began)
+        of_few = _mean_seconds(_gradients(job, network, setup, few), setup, enough)
+        row = of_few / few
+        if few < many <= _MOST_SHARE * budget / (2 * row):
+            of_many = _mean_seconds(_gradients(job, network, setup, many), setup, enough)
+            row = min(row, max(0.0, of_many - of_few) / (many - few))
+    updating = _mean_seconds(lambda: optimisers.step(0.0), setup, enough)
     network.zero_grad(set_to_none=True)
-    later = times[1:] or times  # the first one also warms up
-    return sum(later) / len(later) / rows * len(parts) * setup.processes.number
+    return Costs(row, of_few - few * row + updating)
 
 
-_TOKENS_A_WEIGHT, _TOKENS_A_PARAMETER = 3.0, 0.6  # that a size reads at least: of its layers' matrices, and of all
+def _gradients(job: TrainingJob[N], network: N, setup: Setup, rows: int) -> Callable[[], None]:
+    """What computes the gradients of the first step, were it of so many rows."""
+    objective = job.objective(network, replace(setup, recipe=replace(setup.recipe, batch=rows)))
+    parts = objective.parts(0)
+
+    def compute() -> None:
+        network.zero_grad(set_to_none=True)
+        for part in parts:
+            with setup.machine.precision():
+                nats = objective.loss(0, part, network, 0.0)
+            nats.backward()  # type: ignore[no-untyped-call]
+
+    return compute
+
+
+def _mean_seconds(work: Callable[[], None], setup: Setup, enough: float) -> float:
+    """Seconds of doing it, on average, but for the first time, which also warms up. enough: seconds."""
+    times: list[float] = []
+    while len(times) < 2 or (len(times) < _MOST_STEPS and sum(times) < enough):
+        began = time.perf_counter()
+        work()
+        setup.machine.wait()
+        times.append(time.perf_counter() - began)
+    return sum(times[1:]) / (len(times) - 1)
+
+
+_TOKENS_A_WEIGHT, _TOKENS_A_PARAMETER = 3.0, 0.15  # that a size reads at least: of its layers' matrices, and of all
 _PARAMETERS_A_TOKEN = 15.0  # of the text, at most: a larger network learns a short text by heart
 _BY_HEART = 20.0  # passes over a text, times parameters a token of it: from here on, without dropout, it is learned so
 _LARGE_VOCABULARY = 10_000  # tokens; above, a full softmax takes most of a step
@@ -214,8 +228,7 @@ def _trial(job: TrainingJob[Network], budget: float) -> Trial:
         network = job.build().to(setup.machine.device)
         objective, matrices = job.objective(network, setup), job.matrices(network)
         choices = batch_choices(job.recipe.batch, objective.row_tokens, job.training.accumulate * processes.number)
-        _row_seconds(job, network, setup, choices[-1], _INSTANT)  # to warm up
-        costs = _costs(job, network, setup, objective, matrices, choices[0], budget)
+        costs = _costs(job, network, setup, matrices, choices, budget, _SIZE_SHARE)
     rows = choose_rows(choices, budget, *costs) if job.training.batch is None else job.recipe.batch
     tokens = budget / (rows * costs.row + costs.fixed) * rows * objective.row_tokens
     weights, parameters = (sum(each.numel() for each in every) for every in (matrices, dense_parameters(network)))

@@ -23,9 +23,8 @@ _SMALL_SAMPLE, _SMALLEST_SAMPLE = 1024, 64  # tokens, if the budget is in minute
 _STEPS_SAMPLE = 8192  # at least, if the budget is not in minutes
 FORWARD_SHARE = 1 / 3  # of the operations of a training step, which also has a backward pass
 KEPT_PLAN = 0.02  # a plan changes only if it misses the minutes by more than this share
-_WANTED_STEPS = 200  # with fewer, more steps of fewer rows learn more
 _LEAST_TOKENS = 256  # in a step
-_LEAST_GAIN = 1.8  # in steps, for halving the batch to pay: the optimiser's own work stays the same
+_LEAST_GAIN, _MORE_STEPS = 1.4, 800  # in steps: what halving the batch has to bring, and one more for so many steps
 
 
 class Layout(NamedTuple):
@@ -63,14 +62,14 @@ def batch_choices(rows: int, row_tokens: float, shares: int) -> list[int]:
 
 
 def choose_rows(choices: list[int], budget: float, row_seconds: float, fixed_seconds: float) -> int:
-    """The first choice that gives a run enough steps; it continues halving only while that gives many more steps.
+    """The first choice whose half brings too few steps more: the more there are already, the more it has to bring.
 
     budget, row_seconds: seconds, of the run and per row. fixed_seconds: of a step, independent of its rows.
     """
     chosen, *smaller = choices
     for rows in smaller:
         before, seconds = (count * row_seconds + fixed_seconds for count in (chosen, rows))
-        if budget / before >= _WANTED_STEPS or before < _LEAST_GAIN * seconds:
+        if before < (_LEAST_GAIN + budget / before / _MORE_STEPS) * seconds:
             break
         chosen = rows
     return chosen

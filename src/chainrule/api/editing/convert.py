@@ -14,6 +14,7 @@ from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel, is_seq2seq, load_pairs
 from chainrule.api.vectors.word_vectors import WordVectors, check_vectors_target, load_vectors
 from chainrule.base.arguments import as_path
+from chainrule.base.files import ends_in
 from chainrule.errors import SettingError
 from chainrule.ngram.exports.config import WORD_LIST_SUFFIXES, WordListConfig
 from chainrule.open_models.adapters import CONFIG as PEFT_CONFIG
@@ -67,8 +68,8 @@ def convert(
         raise SettingError(f"to is {to!r}; expected {' or '.join(get_args(Form))}, or nothing")
     as_path(source, "source")
     as_path(target, "target")
-    is_file = str(target).endswith(NGRAM_FILE_SUFFIXES)
-    if word_list is not None and not str(target).endswith(WORD_LIST_SUFFIXES):
+    is_file = ends_in(target, NGRAM_FILE_SUFFIXES)
+    if word_list is not None and not ends_in(target, WORD_LIST_SUFFIXES):
         raise SettingError(f"{target}: word_list is for a file whose name ends in .combined; leave it out")
     if shards is not None and (compact or to is not None or is_file):
         raise SettingError("shards are for a folder of ours that is not compact; leave out shards, or the others")

@@ -16,6 +16,7 @@ from chainrule.api.models.classifier_model import ClassifierModel
 from chainrule.api.models.embedding_model import EmbeddingModel
 from chainrule.api.models.language_models import CausalModel, CausalNetwork, MaskedModel
 from chainrule.api.tokenizers import saved_tokenizer, tokenizer_from
+from chainrule.base.files import ends_in
 from chainrule.base.memory import collection_paused
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import ModelFormatError, SettingError, opening_folder, prefix_errors
@@ -379,7 +380,7 @@ def _load_file(path: Path, config: TokenizerConfig | None, progress: Progress) -
 
         language_model, vocabulary = read_binary(path, progress)
         level_sizes = language_model.level_sizes
-    elif path.name.endswith(ARPA_SUFFIXES):
+    elif ends_in(path, ARPA_SUFFIXES):
         from chainrule.ngram.arpa.read import read_arpa
 
         table, vocabulary = read_arpa(path, progress, warnings.append, warnings.append)

@@ -20,6 +20,7 @@ from chainrule.api.models.ngram_files import NGRAM_FILE_SUFFIXES, save_ngram_fil
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.tokenizers import tokenizer_entry
 from chainrule.base.arguments import as_path
+from chainrule.base.files import ends_in
 from chainrule.errors import SettingError, WrongModelError
 from chainrule.families.table import FAMILIES
 from chainrule.report.model_card import model_card
@@ -257,7 +258,7 @@ class Model:
         """
         progress = callback(progress)
         path = as_path(path)
-        save = save_ngram_file if path.name.endswith(NGRAM_FILE_SUFFIXES) else save_folder
+        save = save_ngram_file if ends_in(path, NGRAM_FILE_SUFFIXES) else save_folder
         save(self.parts, path, overwrite=overwrite, progress=progress)
 
 

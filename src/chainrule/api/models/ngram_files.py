@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from chainrule.base.files import ends_in
 from chainrule.errors import OutputError, SettingError
 from chainrule.families.table import FAMILIES
 from chainrule.ngram.arpa.lines import ARPA_SUFFIXES
@@ -29,9 +30,9 @@ def save_ngram_file(
     parts: ModelParts, path: Path, *, overwrite: bool, progress: Progress, word_list: WordListConfig | None = None
 ) -> None:
     """Saves the file that a name stands for. Raises OutputError; SettingError if the model has no such form."""
-    if path.name.endswith(ARPA_SUFFIXES):
+    if ends_in(path, ARPA_SUFFIXES):
         _save_arpa(parts, path, overwrite=overwrite, progress=progress)
-    elif path.name.endswith(FST_SUFFIXES):
+    elif ends_in(path, FST_SUFFIXES):
         _save_fst(parts, path, overwrite=overwrite, progress=progress)
     else:
         _save_word_list(parts, path, word_list or WordListConfig(), overwrite=overwrite, progress=progress)
@@ -39,13 +40,13 @@ def save_ngram_file(
 
 def symbols_path(path: Path) -> Path:
     """The file of the symbols of an automaton: lm.syms beside lm.fst.txt."""
-    suffix = next(suffix for suffix in FST_SUFFIXES[::-1] if path.name.endswith(suffix))
-    return path.with_name(path.name.removesuffix(suffix) + ".syms")
+    suffix = next(suffix for suffix in FST_SUFFIXES[::-1] if ends_in(path, (suffix,)))
+    return path.with_name(path.name[: -len(suffix)] + ".syms")
 
 
 def check_ngram_file(path: Path, *, overwrite: bool) -> None:
     """Checks, before the work, that a file may be written. Raises OutputError."""
-    for target in (path, symbols_path(path)) if path.name.endswith(FST_SUFFIXES) else (path,):
+    for target in (path, symbols_path(path)) if ends_in(path, FST_SUFFIXES) else (path,):
         if target.is_dir():
             raise OutputError(f"{target}: is a folder; choose another name")
         if target.exists() and not overwrite:

@@ -113,13 +113,14 @@ def convert(
     from chainrule.api.models.load_model import load_adapter
     from chainrule.api.models.ngram_files import check_ngram_file, save_ngram_file
     from chainrule.api.seq2seq.seq2seq_model import is_seq2seq
+    from chainrule.base.files import ends_in
     from chainrule.ngram.models.sharded_model import ShardedModel
     from chainrule.text.tokenization.config import TokenizerConfig
 
-    is_word_list = target.name.endswith(WORD_LIST_SUFFIXES)
+    is_word_list = ends_in(target, WORD_LIST_SUFFIXES)
     if (given := given_flags(word_list)) and not is_word_list:
         raise CycloptsError(msg=f"--{given[0]} is for a file whose name ends in .combined; {target} is another.")
-    if (is_word_list or target.name.endswith(FST_SUFFIXES)) and not is_seq2seq(source):
+    if (is_word_list or ends_in(target, FST_SUFFIXES)) and not is_seq2seq(source):
         if compact or shards is not None or to is not None:
             raise CycloptsError(msg=f"--compact, --shards and --to are not for {target}, a file of other programs.")
         check_ngram_file(target, overwrite=overwrite)

@@ -96,9 +96,10 @@ def note_drafts(drafting: Drafting | None) -> None:
 
 def is_arpa(path: Path) -> bool:
     """Whether this is the name of an ARPA file."""
+    from chainrule.base.files import ends_in
     from chainrule.ngram.arpa.lines import ARPA_SUFFIXES
 
-    return path.name.endswith(ARPA_SUFFIXES)
+    return ends_in(path, ARPA_SUFFIXES)
 
 
 def is_model(folder: Path) -> bool:
@@ -135,8 +136,9 @@ def save_or_keep(
 
 def _free_name(target: Path) -> Path:
     """A path that does not exist yet: lm-2 for lm, lm-2.arpa.gz for lm.arpa.gz."""
-    stem, dot, suffix = target.name.partition(".arpa")
-    names = (target.with_name(f"{stem}-{number}{dot}{suffix}") for number in count(2))
+    at = target.name.lower().find(".arpa")
+    stem, suffix = (target.name, "") if at < 0 else (target.name[:at], target.name[at:])
+    names = (target.with_name(f"{stem}-{number}{suffix}") for number in count(2))
     return next(name for name in names if not name.exists())
 
 

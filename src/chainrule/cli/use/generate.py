@@ -217,11 +217,12 @@ def _why_no_continuation(model: Model) -> str:
     return f"the text ended right after the prompt{why if by_lines else ''}; --min-tokens 20 makes this model continue"
 
 
-def _note_unknown_words(model: ScoringModel, prompt: str) -> None:
-    unknown = model.unknown_words(prompt)
+def _note_unknown_words(model: ScoringModel, *parts: str, of: str = "prompt") -> None:
+    """parts: of the text, between what is no text. of: what the text is."""
+    unknown = list(dict.fromkeys(word for part in parts for word in model.unknown_words(part)))
     if unknown:
         more = f" and {len(unknown) - SHOWN} more" if len(unknown) > SHOWN else ""
-        note(f"the model does not know {', '.join(unknown[:SHOWN])}{more} of the prompt; each counts as <unk>")
+        note(f"the model does not know {', '.join(unknown[:SHOWN])}{more} of the {of}; each counts as <unk>")
 
 
 def next_tokens(
@@ -250,6 +251,7 @@ def next_tokens(
 
     with progress_bar() as progress:
         opened = open_model(model, tokenizer, markers, progress, kind=CausalModel)
+        _note_unknown_words(opened, prompt)
         pairs = opened.next(prompt, top)
     if json:
         rows = [{"token": token, "prob": prob, "log_prob": math.log(prob)} for token, prob in pairs]
@@ -283,12 +285,14 @@ def fill(
 
     with progress_bar() as progress:
         masked = open_model(model, None, markers, progress, kind=MaskedModel)
-        gaps = masked.fill(text, top, mask=MASK if mask is None else mask)
-    for gap in gaps:
+        gap = MASK if mask is None else mask
+        gaps = masked.fill(text, top, mask=gap)
+        _note_unknown_words(masked, *text.split(gap), of="text")
+    for guesses in gaps:
         if json:
-            print_json([{"token": token, "probability": probability} for token, probability in gap])
+            print_json([{"token": token, "probability": probability} for token, probability in guesses])
             continue
-        shown = masked.tokenizer.read_tokens([token.encode() for token, _ in gap])
-        for token, (_, probability) in zip(shown, gap, strict=True):
+        shown = masked.tokenizer.read_tokens([token.encode() for token, _ in guesses])
+        for token, (_, probability) in zip(shown, guesses, strict=True):
             print(f"{probability:.6f}\t{token}")
         print()

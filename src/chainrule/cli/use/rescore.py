@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.api.texts.config import RescoreOptions
-from chainrule.base.files import compressing, replace_file
+from chainrule.base.files import compressing, ends_in, replace_file
 from chainrule.cli.shared.models import open_model
 from chainrule.cli.shared.options import (
     NO_FLAGS,
@@ -167,8 +167,9 @@ def _scorers(
         name, _, rest = given.partition("=")
         path = Path(rest if rest and not Path(given).exists() else given)
         if not rest or Path(given).exists():
-            suffix = next((suffix for suffix in ARPA_SUFFIXES if path.name.endswith(suffix)), "")
-            name = path.resolve().name.removesuffix(suffix)
+            suffix = next((suffix for suffix in ARPA_SUFFIXES if ends_in(path, (suffix,))), "")
+            name = path.resolve().name
+            name = name[: len(name) - len(suffix)]
         if name in scorers:
             raise SettingError(f"two models are named {name!r}; rename one with --model NAME=PATH")
         with prefix_errors(str(path)):

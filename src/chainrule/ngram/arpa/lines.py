@@ -145,7 +145,7 @@ def open_arpa(path: Path, progress: Progress) -> Iterator[ArpaSource]:
             if is_regular:
                 progress(TASK, raw.tell(), status.st_size)
 
-        opener = DECOMPRESSORS.get(path.suffix)
+        opener = DECOMPRESSORS.get(path.suffix.lower())
         if opener is None:
             yield ArpaSource(str(path), raw, report, status.st_size if is_regular else None)
         else:
