@@ -38,12 +38,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-def settings_of(size: str, others: list[str]) -> dict[str, Any]:
-    """128x4x64 as settings, none for `rule`; others: NAME=VALUE."""
+def settings_of(family: str, size: str, others: list[str]) -> dict[str, Any]:
+    """128x4x64 as settings, with the heads of a rung of that width; none for `rule`. others: NAME=VALUE."""
     if size == "rule":
         return named_settings(others)
     width, layers, context = (*map(int, size.split("x")), None)[:3]
-    named: dict[str, Any] = {"width": width, "layers": layers, "context": context} | named_settings(others)
+    heads = next((rung.get("heads") for rung in FAMILIES[family].config.sizes if rung["width"] == width), None)
+    named: dict[str, Any] = {"width": width, "layers": layers, "context": context, "heads": heads}
+    named |= named_settings(others)
     return {name: value for name, value in named.items() if value is not None}
 
 
@@ -76,7 +78,7 @@ def trials(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
             for family in arguments.family:
                 began = time.process_time()
                 name, _, cell = family.partition(":")
-                settings = settings_of(size, [*arguments.set, *([f"cell={cell}"] if cell else [])])
+                settings = settings_of(name, size, [*arguments.set, *([f"cell={cell}"] if cell else [])])
                 config = FAMILIES[name].config(**settings)
                 training = TrainingConfig(minutes=minutes, **named_settings(arguments.training))
                 options = StreamOptions(

@@ -74,10 +74,10 @@ def test_the_largest_size_that_reads_three_tokens_a_weight_is_chosen(tokens: flo
 
 
 def test_a_large_vocabulary_wants_tokens_too() -> None:
-    """100,000 words of width 128: 2 x 100,000 x 128 + 393,216 = 25,993,216 parameters, 15 % are 3,898,982.4."""
+    """A million words of width 128: 2 x 1,000,000 x 128 + 393,216 = 256,393,216 parameters, 2 % are 5,127,864.32."""
     names = frozenset(TransformerConfig.sizes[0])
-    for tokens, width in ((3_898_982, 64), (3_898_983, 128)):
-        fitted = fit_size(TransformerConfig(), names, LONG_TEXT, trial_of(tokens, vocabulary=100_000))
+    for tokens, width in ((5_127_864, 64), (5_127_865, 128)):
+        fitted = fit_size(TransformerConfig(), names, LONG_TEXT, trial_of(tokens, vocabulary=1_000_000))
         assert fitted is not None
         assert fitted.config.width == width
 

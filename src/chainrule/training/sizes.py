@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     MakeJob = Callable[[Int32[ndarray, " tokens"], int, NetworkConfig, StreamOptions], TrainingJob[Any]]
 
 _TRIAL_SHARE, _MAX_TRIAL_SECONDS = 0.01, 1.0  # the trial takes this share of the minutes, but not longer
-_MOST_STEPS, _MOST_SHARE = 10, 0.02  # of a trial: steps of one number of rows, and of the minutes
+_MOST_STEPS, _MOST_SHARE = 10, 0.05  # of a trial: steps of one number of rows, and of the minutes
 _SIZE_SHARE = 0.002  # of the minutes: what steps of one number of rows take, at least, in the trial of a size
 
 
@@ -117,7 +117,7 @@ def _mean_seconds(work: Callable[[], None], setup: Setup, enough: float) -> floa
     return sum(times[1:]) / (len(times) - 1)
 
 
-_TOKENS_A_WEIGHT, _TOKENS_A_PARAMETER = 3.0, 0.15  # that a size reads at least: of its layers' matrices, and of all
+_TOKENS_A_WEIGHT, _TOKENS_A_PARAMETER = 3.0, 0.02  # that a size reads at least: of its layers' matrices, and of all
 _PARAMETERS_A_TOKEN = 15.0  # of the text, at most: a larger network learns a short text by heart
 _BY_HEART = 20.0  # passes over a text, times parameters a token of it: from here on, without dropout, it is learned so
 _LARGE_VOCABULARY = 10_000  # tokens; above, a full softmax takes most of a step
