@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 _TRIAL_SHARE, _MAX_TRIAL_SECONDS = 0.01, 1.0  # the trial takes this share of the minutes, but not longer
 _MOST_STEPS, _MOST_SHARE = 10, 0.05  # of a trial: steps of one number of rows, and of the minutes
+_INSTANT = 1e-9  # seconds
 _SIZE_SHARE = 0.002  # of the minutes: what steps of one number of rows take, at least, in the trial of a size
 
 
@@ -71,8 +72,10 @@ def _costs(
 ) -> Costs:
     """What a step takes on this machine, from steps of few rows and of four times as many, and the optimiser's own.
 
-    Weights and random states do not change: the optimiser is one for the trial, and its rates are 0. budget: seconds.
-    share: of the budget, for each thing that is timed. More rows are not tried where they would take too long.
+    They take turns, and the shortest of each counts: what else runs here makes some longer, and all of them in the end,
+    so that both costs are raised by the mean share. Weights and random states do not change: the optimiser is one for
+    the trial, and its rates are 0. budget: seconds. share: of the budget, for each of the three. More rows are not
+    tried where they would take too long.
     """
     enough = min(_MAX_TRIAL_SECONDS, share * budget)
     devices = [setup.machine.device] if setup.machine.device.type == "cuda" else []
@@ -81,14 +84,23 @@ def _costs(
     optimisers = Optimisers(setup.training, network, matrices, rates, setup.machine.quick_bfloat16)
     network.train()
     with torch.random.fork_rng(devices):
-        of_few = _mean_seconds(_gradients(job, network, setup, few), setup, enough)
-        row = of_few / few
-        if few < many <= _MOST_SHARE * budget / (2 * row):
-            of_many = _mean_seconds(_gradients(job, network, setup, many), setup, enough)
-            row = min(row, max(0.0, of_many - of_few) / (many - few))
-    updating = _mean_seconds(lambda: optimisers.step(0.0), setup, enough)
+        of_few = _gradients(job, network, setup, few)
+        first = [_seconds(of_few, setup) for _ in range(2)]
+        works = {few: of_few, 0: lambda: optimisers.step(0.0)}
+        if few < many <= _MOST_SHARE * budget / (2 * first[-1] / few):
+            works[many] = _gradients(job, network, setup, many)
+        times: dict[int, list[float]] = {rows: [] for rows in works}
+        while len(times[few]) < 2 or (len(times[few]) < _MOST_STEPS and sum(times[few]) < enough):
+            for rows, work in works.items():
+                times[rows].append(_seconds(work, setup))
     network.zero_grad(set_to_none=True)
-    return Costs(row, of_few - few * row + updating)
+    later = {rows: every[1:] for rows, every in times.items()}  # the first ones also warm up
+    least = {rows: min(every) for rows, every in later.items()}
+    row = least[few] / few
+    if few < many in least:
+        row = min(row, max(0.0, least[many] - least[few]) / (many - few))
+    slowness = sum(map(sum, later.values())) / max(_INSTANT, sum(least[rows] * len(later[rows]) for rows in later))
+    return Costs(slowness * row, slowness * (least[few] - few * row + least[0]))
 
 
 def _gradients(job: TrainingJob[N], network: N, setup: Setup, rows: int) -> Callable[[], None]:
@@ -106,15 +118,11 @@ def _gradients(job: TrainingJob[N], network: N, setup: Setup, rows: int) -> Call
     return compute
 
 
-def _mean_seconds(work: Callable[[], None], setup: Setup, enough: float) -> float:
-    """Seconds of doing it, on average, but for the first time, which also warms up. enough: seconds."""
-    times: list[float] = []
-    while len(times) < 2 or (len(times) < _MOST_STEPS and sum(times) < enough):
-        began = time.perf_counter()
-        work()
-        setup.machine.wait()
-        times.append(time.perf_counter() - began)
-    return sum(times[1:]) / (len(times) - 1)
+def _seconds(work: Callable[[], None], setup: Setup) -> float:
+    began = time.perf_counter()
+    work()
+    setup.machine.wait()
+    return time.perf_counter() - began
 
 
 _TOKENS_A_WEIGHT, _TOKENS_A_PARAMETER = 3.0, 0.02  # that a size reads at least: of its layers' matrices, and of all
