@@ -23,7 +23,7 @@ from chainrule.training.optimisers import Optimisers
 from chainrule.training.timetable import batch_choices, choose_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from jaxtyping import Int32
     from numpy import ndarray
@@ -72,10 +72,10 @@ def _costs(
 ) -> Costs:
     """What a step takes on this machine, from steps of few rows and of four times as many, and the optimiser's own.
 
-    They take turns, and the shortest of each counts: what else runs here makes some longer, and all of them in the end,
-    so that both costs are raised by the mean share. Weights and random states do not change: the optimiser is one for
-    the trial, and its rates are 0. budget: seconds. share: of the budget, for each of the three. More rows are not
-    tried where they would take too long.
+    The shortest of each counts, since what else runs here makes some longer; it makes all longer in the end, so both
+    costs are raised by the mean share. Weights and random states do not change: the optimiser is one for the trial,
+    and its rates are 0. budget: seconds. share: of the budget, for each of the three. More rows are not tried where
+    they would take too long.
     """
     enough = min(_MAX_TRIAL_SECONDS, share * budget)
     devices = [setup.machine.device] if setup.machine.device.type == "cuda" else []
@@ -85,22 +85,19 @@ def _costs(
     network.train()
     with torch.random.fork_rng(devices):
         of_few = _gradients(job, network, setup, few)
-        first = [_seconds(of_few, setup) for _ in range(2)]
-        works = {few: of_few, 0: lambda: optimisers.step(0.0)}
-        if few < many <= _MOST_SHARE * budget / (2 * first[-1] / few):
-            works[many] = _gradients(job, network, setup, many)
-        times: dict[int, list[float]] = {rows: [] for rows in works}
-        while len(times[few]) < 2 or (len(times[few]) < _MOST_STEPS and sum(times[few]) < enough):
-            for rows, work in works.items():
-                times[rows].append(_seconds(work, setup))
+        works = {"few": of_few, "updating": lambda: optimisers.step(0.0)}
+        [once] = _seconds([of_few], setup, _INSTANT)
+        if few < many <= _MOST_SHARE * budget / (2 * once[0] / few):
+            works["many"] = _gradients(job, network, setup, many)
+        times = dict(zip(works, _seconds(list(works.values()), setup, enough), strict=True))
     network.zero_grad(set_to_none=True)
-    later = {rows: every[1:] for rows, every in times.items()}  # the first ones also warm up
-    least = {rows: min(every) for rows, every in later.items()}
-    row = least[few] / few
-    if few < many in least:
-        row = min(row, max(0.0, least[many] - least[few]) / (many - few))
-    slowness = sum(map(sum, later.values())) / max(_INSTANT, sum(least[rows] * len(later[rows]) for rows in later))
-    return Costs(slowness * row, slowness * (least[few] - few * row + least[0]))
+    least = {name: min(every) for name, every in times.items()}
+    row = least["few"] / few
+    if "many" in least:
+        row = min(row, max(0.0, least["many"] - least["few"]) / (many - few))
+    shortest = sum(least[name] * len(every) for name, every in times.items())
+    slowness = sum(map(sum, times.values())) / max(_INSTANT, shortest)
+    return Costs(slowness * row, slowness * (least["few"] - few * row + least["updating"]))
 
 
 def _gradients(job: TrainingJob[N], network: N, setup: Setup, rows: int) -> Callable[[], None]:
@@ -118,11 +115,16 @@ def _gradients(job: TrainingJob[N], network: N, setup: Setup, rows: int) -> Call
     return compute
 
 
-def _seconds(work: Callable[[], None], setup: Setup) -> float:
-    began = time.perf_counter()
-    work()
-    setup.machine.wait()
-    return time.perf_counter() - began
+def _seconds(works: Sequence[Callable[[], None]], setup: Setup, enough: float) -> list[list[float]]:
+    """Seconds of each, by turns, but for its first time, which also warms up. enough: of the first, all together."""
+    times: list[list[float]] = [[] for _ in works]
+    while len(times[0]) < 2 or (len(times[0]) < _MOST_STEPS and sum(times[0]) < enough):
+        for each, work in zip(times, works, strict=True):
+            began = time.perf_counter()
+            work()
+            setup.machine.wait()
+            each.append(time.perf_counter() - began)
+    return [each[1:] for each in times]
 
 
 _TOKENS_A_WEIGHT, _TOKENS_A_PARAMETER = 3.0, 0.02  # that a size reads at least: of its layers' matrices, and of all
