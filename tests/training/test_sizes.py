@@ -190,9 +190,9 @@ def test_a_large_vocabulary_has_an_adaptive_output(
 @pytest.mark.parametrize(
     ("config", "tokens", "dropout"),
     [
-        (TransformerConfig(), 400 * 5, 0.2),
-        (TransformerConfig(), 400 * 5 - 1, 0.0),
-        (TransformerConfig(dropout=0.0), 400 * 5, 0.0),
+        (TransformerConfig(), 400 * 10, 0.2),
+        (TransformerConfig(), 400 * 10 - 1, 0.0),
+        (TransformerConfig(dropout=0.0), 400 * 10, 0.0),
     ],
     ids=["many times", "fewer", "given"],
 )
@@ -204,7 +204,83 @@ def test_what_could_learn_its_text_by_heart_has_dropout(
     options = StreamOptions(training=MINUTES)
     fitted, notes = sizes.with_size(next_token_job, text(400), 11, config, options, TrainingRun())
     assert fitted.dropout == dropout
-    assert ("dropout=0.2, since 4 parameters for each token of the text read it 5 times" in notes) == bool(dropout)
+    assert ("dropout=0.2, since 4 parameters for each token of the text read it 10 times" in notes) == bool(dropout)
+
+
+def test_a_recurrent_network_has_dropout_earlier(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sizes, "_trial", lambda *_: Trial(1, 1600, 400 * 5))
+    options = StreamOptions(training=MINUTES)
+    fitted, _ = sizes.with_size(next_token_job, text(400), 11, RecurrentConfig(), options, TrainingRun())
+    assert (fitted.input_dropout, fitted.output_dropout) == (0.1, 0.3)
+
+
+@pytest.mark.usefixtures("two_sizes")
+@pytest.mark.parametrize(
+    ("sizes_tried", "said"),
+    [
+        ([Trial(9, 100, 1e6), Trial(9, 200, 1e6)], "minutes have time for 1,000,000 tokens for 200 parameters"),
+        (
+            [Trial(9, 100, 1e6), Trial(9, 6001, 1e6)],
+            "1,000,000 tokens for 100 parameters; the next size has 6,001, more than 15 for each token of the text",
+        ),
+        (
+            [Trial(9, 100, 1e6), Trial(9, 200, 26)],
+            "1,000,000 tokens for 100 parameters, and in the next size 26 tokens for 200 parameters",
+        ),
+    ],
+    ids=["the largest", "a short text", "little time"],
+)
+def test_the_note_says_what_decided(sizes_tried: list[Trial], said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A text of 400 tokens takes 6,000 parameters, and 9 weights want 27 tokens."""
+    tried = iter(sizes_tried)
+    monkeypatch.setattr(sizes, "_trial", lambda *_: next(tried))
+    options = StreamOptions(training=MINUTES)
+    _, notes = sizes.with_size(next_token_job, text(400), 11, TransformerConfig(), options, TrainingRun())
+    assert notes[1].endswith(said)
+
+
+def test_heads_are_those_of_a_width_that_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And sizes that are the same are tried once: three contexts are open."""
+    tried = []
+
+    def trial(*_: Any) -> Trial:
+        tried.append(None)
+        return Trial(1, 1, 100)
+
+    monkeypatch.setattr(sizes, "_trial", trial)
+    config, options = TransformerConfig(width=64, layers=2), StreamOptions(training=MINUTES)
+    fitted, notes = sizes.with_size(next_token_job, text(400), 11, config, options, TrainingRun())
+    assert (fitted.heads, fitted.context, len(tried)) == (4, 256, 3)
+    assert notes[0] == "the size is context=256, unless settings say otherwise"
+
+
+def test_what_has_passed_before_is_no_time_for_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 60 s, 20 have passed, and 7 % of the rest validate; where 50 have, half of the minutes are left."""
+    machine = Machine(0.1).installed(monkeypatch)
+    machine.now = 1000.0
+    budgets: list[float] = []
+
+    def trial(_: Any, budget: float) -> Trial:
+        budgets.append(budget)
+        return Trial(1, 1, 0.0)
+
+    monkeypatch.setattr(sizes, "_trial", trial)
+    for passed in (20, 50):
+        run = TrainingRun(began=machine.now - passed)
+        sizes.with_size(next_token_job, text(400), 11, TransformerConfig(), StreamOptions(training=MINUTES), run)
+    assert sorted(set(budgets)) == [pytest.approx(0.93 * 30), pytest.approx(0.93 * 40)]
+
+
+def test_a_size_that_does_not_fit_into_memory_is_none_to_choose(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> Trial:
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8192 bytes")
+
+    monkeypatch.setattr(sizes, "_trial", full)
+    options = StreamOptions(training=MINUTES)
+    assert sizes.with_size(next_token_job, text(400), 11, TransformerConfig(), options, TrainingRun()) == (
+        TransformerConfig(),
+        (),
+    )
 
 
 @pytest.mark.parametrize(("passed", "least", "most"), [(20, 36, 42), (300, 27, 33)], ids=["some", "more than all"])

@@ -16,11 +16,11 @@ from chainrule.errors import SettingError, TextError
 from chainrule.neural.layers.ngram_memory import dense_parameters
 from chainrule.training.checkpoint import FOLDER, Checkpoints
 from chainrule.training.defaults import sizes_left_open, with_budget
-from chainrule.training.device import machine_for
+from chainrule.training.device import explain_out_of_memory, machine_for
 from chainrule.training.distributed import join_processes
 from chainrule.training.job import N, Setup
 from chainrule.training.optimisers import Optimisers
-from chainrule.training.timetable import batch_choices, choose_rows
+from chainrule.training.timetable import FINAL_SHARE, LEARNING_SHARE, batch_choices, choose_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -85,9 +85,12 @@ def _costs(
     network.train()
     with torch.random.fork_rng(devices):
         of_few = _gradients(job, network, setup, few)
+        once = _seconds_of(of_few, setup)
+        if once > _MOST_SHARE * budget:
+            return Costs(once / few, 0.0)
+        once = _seconds_of(of_few, setup)  # the first one also warmed up
         works = {"few": of_few, "updating": lambda: optimisers.step(0.0)}
-        [once] = _seconds([of_few], setup, _INSTANT)
-        if few < many <= _MOST_SHARE * budget / (2 * once[0] / few):
+        if few < many <= _MOST_SHARE * budget / (2 * once / few):
             works["many"] = _gradients(job, network, setup, many)
         times = dict(zip(works, _seconds(list(works.values()), setup, enough), strict=True))
     network.zero_grad(set_to_none=True)
@@ -120,16 +123,20 @@ def _seconds(works: Sequence[Callable[[], None]], setup: Setup, enough: float) -
     times: list[list[float]] = [[] for _ in works]
     while len(times[0]) < 2 or (len(times[0]) < _MOST_STEPS and sum(times[0]) < enough):
         for each, work in zip(times, works, strict=True):
-            began = time.perf_counter()
-            work()
-            setup.machine.wait()
-            each.append(time.perf_counter() - began)
+            each.append(_seconds_of(work, setup))
     return [each[1:] for each in times]
 
 
+def _seconds_of(work: Callable[[], None], setup: Setup) -> float:
+    began = time.perf_counter()
+    work()
+    setup.machine.wait()
+    return time.perf_counter() - began
+
+
+_VALIDATING = LEARNING_SHARE + FINAL_SHARE  # of the minutes
 _TOKENS_A_WEIGHT, _TOKENS_A_PARAMETER = 3.0, 0.02  # that a size reads at least: of its layers' matrices, and of all
 _PARAMETERS_A_TOKEN = 15.0  # of the text, at most: a larger network learns a short text by heart
-_BY_HEART = 20.0  # passes over a text, times parameters a token of it: from here on, without dropout, it is learned so
 _LARGE_VOCABULARY = 10_000  # tokens; above, a full softmax takes most of a step
 _TRIAL_TEXT = 1 << 16  # tokens that trials of sizes read
 
@@ -148,7 +155,11 @@ class Trial(NamedTuple):
     def fits(self, text: int) -> bool:
         """Whether it would read enough for its size, and a text of so many tokens is long enough for that."""
         needed = max(_TOKENS_A_WEIGHT * self.weights, _TOKENS_A_PARAMETER * self.parameters)
-        return self.tokens >= needed and self.parameters <= _PARAMETERS_A_TOKEN * text
+        return self.tokens >= needed and not self.is_too_large(text)
+
+    def is_too_large(self, text: int) -> bool:
+        """Whether a text of so many tokens is too short for it, however much there is time to read."""
+        return self.parameters > _PARAMETERS_A_TOKEN * text
 
 
 class FittedSize(NamedTuple):
@@ -172,6 +183,8 @@ def fit_size(
         try:
             changes: dict[str, Any] = {name: value for name, value in size.items() if name in names}
             candidate = replace(config, **changes)
+            if chosen is not None and candidate == chosen.config:
+                continue  # settings leave nothing of the difference
             tried = trial(candidate)
         except (SettingError, TextError):
             continue
@@ -197,6 +210,8 @@ def with_size(
     names = frozenset() if options.start is not None else sizes_left_open(config, training)
     if options.vectors is not None:
         names -= {"width", config.token_width_setting}  # the vectors say
+    if "width" not in names:
+        names -= {"heads"}  # which follow it
     if not names or training.minutes is None:
         return config, ()
     kept = Checkpoints(run.folder / FOLDER).network() if run.resume and run.folder is not None else None
@@ -211,17 +226,20 @@ def with_size(
     if not names & config.sizes[0].keys():
         return config, tuple(notes)
     budget = 60 * training.minutes
+    left = budget if run.began is None else max(budget / 2, budget - (time.monotonic() - run.began))
 
     def trial(size: NetworkConfig) -> Trial:
-        return _trial(make_job(stream[:_TRIAL_TEXT], vocabulary_size, size, tried), budget)
+        job = make_job(stream[:_TRIAL_TEXT], vocabulary_size, size, tried)
+        with explain_out_of_memory(lambda device: f"the memory of the {device} is not enough"):
+            return _trial(job, (1 - _VALIDATING) * left)
 
     fitted = fit_size(config, names, stream.size, trial)
     if fitted is None:
         return config, tuple(notes)
-    notes[:0] = _notes(fitted, names, budget)
+    notes[:0] = _notes(fitted, names, budget, stream.size)
     dropout: dict[str, Any] = {name: share for name, share in config.repeated.items() if name in names}
     passes, share = fitted.trial.tokens / stream.size, fitted.trial.parameters / stream.size
-    if dropout and passes * share >= _BY_HEART:
+    if dropout and passes * share >= config.by_heart:
         notes.append(
             f"{_shown(dropout)}, since {share:.2g} parameters for each token of the text read it {passes:.2g} times"
         )
@@ -245,15 +263,22 @@ def _trial(job: TrainingJob[Network], budget: float) -> Trial:
     return Trial(weights, parameters, processes.broadcast(tokens))
 
 
-def _notes(fitted: FittedSize, names: frozenset[str], budget: float) -> tuple[str, ...]:
-    """budget: seconds."""
+def _notes(fitted: FittedSize, names: frozenset[str], budget: float, text: int) -> tuple[str, ...]:
+    """budget: seconds. text: tokens."""
     config, trial, larger = fitted
     chosen = {name: getattr(config, name) for name in config.sizes[0] if name in names}
-    sizes = (f"{each.tokens:,.0f} tokens for {each.parameters:,} parameters" for each in (trial, larger) if each)
-    return (
-        f"the size is {_shown(chosen)}, unless settings say otherwise",
-        f"{budget / 60:g} minutes have time for {', and in the next size '.join(sizes)}",
-    )
+    notes = [f"the size is {_shown(chosen)}, unless settings say otherwise"] if chosen else []
+    besides = " besides the table of n-grams" if config.ngram_memory else ""
+    time_for = f"{budget / 60:g} minutes have time for {trial.tokens:,.0f} tokens for {trial.parameters:,} parameters"
+    if larger is None:
+        notes.append(f"{time_for}{besides}")
+    elif larger.is_too_large(text):
+        more = f"more than {_PARAMETERS_A_TOKEN:g} for each token of the text"
+        notes.append(f"{time_for}{besides}; the next size has {larger.parameters:,}, {more}")
+    else:
+        more = f"in the next size {larger.tokens:,.0f} tokens for {larger.parameters:,} parameters"
+        notes.append(f"{time_for}, and {more}{besides}")
+    return tuple(notes)
 
 
 def _shown(settings: Mapping[str, object]) -> str:

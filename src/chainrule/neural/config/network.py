@@ -38,7 +38,10 @@ class NetworkConfig:
     takes_forcing: ClassVar[bool] = False  # training may feed it its own guesses
     token_width_setting: ClassVar[str] = "width"  # the name of the setting for the vectors of tokens
     sizes: ClassVar[tuple[dict[str, int], ...]] = ()  # from small to large: what minutes choose from
-    repeated: ClassVar[dict[str, float]] = {}  # dropout that minutes choose for a text that is read many times
+    # Dropout that minutes choose where a text would be learned by heart without it: from so many passes over it on,
+    # times parameters for each of its tokens.
+    repeated: ClassVar[dict[str, float]] = {}
+    by_heart: ClassVar[float] = 20.0
 
     width: int
     context: int

@@ -41,6 +41,7 @@ class TransformerConfig(NetworkConfig):
         {"layers": 4, "width": 256, "heads": 4, "context": 256},
     )
     repeated: ClassVar[dict[str, float]] = {"dropout": 0.2}
+    by_heart: ClassVar[float] = 40.0
     has_output: ClassVar[bool] = True  # it predicts tokens
 
     layers: int = option(4, "blocks, one on the other", least=1, below=MAX_LAYERS)
