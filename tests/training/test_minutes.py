@@ -104,6 +104,23 @@ def test_a_run_takes_its_minutes(
     assert record["validation"]["text_tokens"] == 6000
 
 
+@pytest.mark.parametrize(
+    ("token", "save", "steps"), [(0.01, 0.0, 40), (0.0, 0.3, 146)], ids=["slow to validate", "slow to save"]
+)
+def test_who_validates_after_each_step_has_fewer_steps(
+    token: float, save: float, steps: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Steps of 0.4 s. With a second of validation after each, and 3 s at the end, 57 s / 1.4 s = 40 steps.
+
+    A checkpoint of 0.3 s every 15 s, and the model, leave 58.5 s / 0.4 s = 146 steps.
+    """
+    machine = Machine(0.1, token, save).installed(monkeypatch)
+    training = replace(MINUTES, validate_every=1, valid_sample=100)
+    _, record, _ = trained(TRANSFORMER, training, validation=LONG, folder=tmp_path)
+    assert record["steps"] == pytest.approx(steps, rel=0.04)
+    assert 54 < machine.now < 63
+
+
 @pytest.mark.parametrize("slower", [lambda now: 1 + (now > 30), lambda now: 2 - (now > 20), lambda now: 1 + now % 1])
 def test_neighbours_that_come_and_go_cost_steps_and_not_minutes(
     slower: Callable[[float], float], monkeypatch: pytest.MonkeyPatch

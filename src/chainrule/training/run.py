@@ -38,7 +38,7 @@ from chainrule.training.objectives.next_token import next_token_job
 from chainrule.training.objectives.residual import Residual, residual_job
 from chainrule.training.reports import REPORTED_FIGURES, Log, Report, interruptions
 from chainrule.training.sizes import choose_batch, with_size
-from chainrule.training.timetable import Timetable
+from chainrule.training.timetable import SAVING_SHARE, Timetable
 from chainrule.training.trainer import Trainer
 
 if TYPE_CHECKING:
@@ -106,7 +106,6 @@ def run_record(trainer: Trainer, elapsed: float, validation: dict[str, Any] | No
 
 
 _SECONDS_BETWEEN_CHECKPOINTS, _SECONDS_BETWEEN_REPORTS = 60.0, 2.0
-_SAVING_SHARE = 0.02  # of the time, for checkpoints
 _SHORT_RUN = 200  # steps, each of which is logged
 
 
@@ -329,7 +328,7 @@ class _RunningJob(Generic[N]):
             return self.trainer.step % self.training.save_every == 0
         since = now - self.saved_time
         is_wanted = is_validated or since > _SECONDS_BETWEEN_CHECKPOINTS
-        is_cheap = self.timetable.save_seconds <= _SAVING_SHARE * since
+        is_cheap = self.timetable.save_seconds <= SAVING_SHARE * since
         return bool(self.processes.broadcast(float(is_over or (is_wanted and is_cheap))))
 
     def _report(self, report: Report, now: float, *, is_important: bool) -> None:
