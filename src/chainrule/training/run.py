@@ -81,8 +81,10 @@ def validate_finally(trainer: Trainer, timetable: Timetable) -> dict[str, Any] |
     }
 
 
-def run_record(trainer: Trainer, elapsed: float, validation: dict[str, Any] | None) -> dict[str, Any]:
-    """The record of a run. elapsed: seconds of the whole run."""
+def run_record(
+    trainer: Trainer, elapsed: float, validation: dict[str, Any] | None, earlier: float | None
+) -> dict[str, Any]:
+    """The record of a run. elapsed: seconds of the whole run. earlier: seconds of its parts before the last, if any."""
     network, setup = trainer.network, trainer.setup
     record: dict[str, Any] = {
         "parameters": parameters_of(network),
@@ -102,6 +104,8 @@ def run_record(trainer: Trainer, elapsed: float, validation: dict[str, Any] | No
         "training_seconds": trainer.seconds,
         "run_seconds": elapsed,
     }
+    if earlier is not None:
+        record["earlier_seconds"] = earlier
     return record | ({} if validation is None else {"validation": validation})
 
 
@@ -166,7 +170,9 @@ class _RunningJob(Generic[N]):
         machine = machine_for(training)
         if resumed is not None:
             machine = _as_before(machine, resumed.entry.machine)
-        began = time.monotonic() if resumed is not None or run.began is None else run.began
+        self.part_began = time.monotonic() if run.began is None else run.began
+        began = self.part_began if resumed is None else time.monotonic()
+        self.earlier_seconds = None if progress is None else progress.total_seconds or progress.elapsed
         torch.manual_seed(training.seed)
         self.network = self._built(machine)
         asked = training_settings(job.run_config or training)
@@ -359,6 +365,7 @@ class _RunningJob(Generic[N]):
                     token_seconds=timetable.pace.token_seconds,
                     plans=timetable.plans,
                     elapsed=timetable.elapsed,
+                    total_seconds=(self.earlier_seconds or 0.0) + time.monotonic() - self.part_began,
                     log_bytes=self.log.bytes,
                 ),
                 last,
@@ -425,7 +432,7 @@ class _RunningJob(Generic[N]):
             trainer.average.swap()
         network.eval()
         validation = validate_finally(trainer, self.timetable)
-        record = run_record(trainer, self.timetable.elapsed, validation)
+        record = run_record(trainer, self.timetable.elapsed, validation, self.earlier_seconds)
         return self._plain().cpu(), record
 
     def _plain(self) -> N:
