@@ -177,7 +177,7 @@ class _RunningJob(Generic[N]):
         self.network = self._built(machine)
         asked = training_settings(job.run_config or training)
         self.settings = {"network": job.network, "training": asked, "text": job.text}
-        self.notes = [*(() if run.resume else job.notes), *machine.notes(self.network)]  # for the next report
+        self.notes = [*(() if resumed is not None else job.notes), *machine.notes(self.network)]  # for the next report
         processes = self.processes
         self.trainer = self._trainer(Setup(training, job.recipe, machine, processes), progress)
         self.setup, self.objective = self.trainer.setup, self.trainer.objective
