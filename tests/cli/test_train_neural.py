@@ -63,7 +63,7 @@ def no_quick_bfloat16(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     refuse_lstm_in_bfloat16(monkeypatch)
     monkeypatch.setattr(capabilities, "bfloat16_gain", lambda device: 0.25)
     yield
-    capabilities.runs_lstm_in_bfloat16.cache_clear()
+    capabilities._runs_lstm_in_bfloat16.cache_clear()
 
 
 SLOW = "bfloat16 is slower than float32 here: matrix products take 4 times as long"
