@@ -123,6 +123,18 @@ def test_who_validates_after_each_step_has_fewer_steps(
     assert 54 < machine.now < 63
 
 
+def test_the_time_of_the_compiler_is_not_that_of_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first step takes 40 of the 60 s; 50 of 0.4 s fit what is left."""
+    machine = Machine(0.1).installed(monkeypatch)
+    machine.slower = lambda now: 100.0 if now == 0 else 1.0
+    machine_for = run_module.machine_for
+    monkeypatch.setattr(run_module, "machine_for", lambda training: replace(machine_for(training), compiled=True))
+    monkeypatch.setattr(run_module, "compile_or_fall_back", lambda network, tell: network)
+    _, record, _ = trained(TRANSFORMER, MINUTES, validation=LONG)
+    assert record["steps"] == pytest.approx(51, abs=2)
+    assert 58 < machine.now < 62
+
+
 @pytest.mark.parametrize("slower", [lambda now: 1 + (now > 30), lambda now: 2 - (now > 20), lambda now: 1 + now % 1])
 def test_neighbours_that_come_and_go_cost_steps_and_not_minutes(
     slower: Callable[[float], float], monkeypatch: pytest.MonkeyPatch

@@ -93,15 +93,15 @@ class Throughput:
         """step, seconds: where the run starts or resumes. budget: seconds for the whole run. token_seconds: seconds per
         token of validation, if they were measured before.
         """
-        self._start, self._budget = (step, seconds), budget
+        self._first, self._budget = step, budget
         self._window = _LONGEST if budget is None else min(_LONGEST, max(_SHORTEST, _SHARE * budget))
         self._marks = deque([(step, seconds)])
         self.token_seconds = token_seconds
 
     def stepped(self, step: int, seconds: float) -> None:
         """Records the time of all steps so far, in seconds."""
-        if step <= self._start[0] + _SLOW_STEPS:
-            self._marks.clear()
+        if step <= self._first + _SLOW_STEPS + 1:
+            self._marks = deque([self._marks[-1]])
         self._marks.append((step, seconds))
         while len(self._marks) > _FEW_STEPS + 1 and seconds - self._marks[1][1] >= self._window:
             self._marks.popleft()
@@ -111,9 +111,8 @@ class Throughput:
 
     @property
     def step_seconds(self) -> float | None:
-        """The mean of recent steps, or of the slow first ones if there are no others; None if there are none."""
-        last, ended = self._marks[-1]
-        first, began = self._marks[0] if last > self._marks[0][0] else self._start
+        """The mean of recent steps, or the last of the slow first ones where there are no others; None before a step."""
+        (first, began), (last, ended) = self._marks[0], self._marks[-1]
         return (ended - began) / (last - first) if last > first else None
 
     def is_known(self, elapsed: float) -> bool:
@@ -145,6 +144,7 @@ class Timetable:
         self.trainer, self.objective, self.setup, self.training = trainer, trainer.objective, setup, setup.training
         self.budget = None if self.training.minutes is None else 60 * self.training.minutes  # seconds
         self.layout: Layout | None = None
+        self.first = trainer.step
         self.plans, self.save_seconds, token_seconds = 0, 0.0, None
         self.notes: list[str] = []
         self.began = began
@@ -223,6 +223,8 @@ class Timetable:
         trainer, pace, budget = self.trainer, self.pace, self.budget
         before = -1 if trainer.steps is None else trainer.steps
         if budget is None or not pace.is_known(self.elapsed) or trainer.is_over:
+            return before
+        if self.setup.machine.compiled and trainer.step == self.first + 1:  # most of that step was the compiler's
             return before
         assert pace.step_seconds is not None
         left = budget - self.elapsed
