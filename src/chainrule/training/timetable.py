@@ -111,7 +111,7 @@ class Throughput:
 
     @property
     def step_seconds(self) -> float | None:
-        """The mean of recent steps, or the last of the slow first ones where there are no others; None before a step."""
+        """The mean of recent steps, or the last of the slow first ones if there are no others; None without any."""
         (first, began), (last, ended) = self._marks[0], self._marks[-1]
         return (ended - began) / (last - first) if last > first else None
 
