@@ -24,7 +24,7 @@ from chainrule.neural.config import (
 )
 from chainrule.neural.config.language_models import TreeConfig
 from chainrule.neural.config.seq2seq import CaptionConfig, Seq2SeqConfig
-from chainrule.neural.device import runs_lstm_in_bfloat16
+from chainrule.neural.device import _runs_lstm_in_bfloat16
 from chainrule.neural.language_model import NeuralModel
 from chainrule.neural.seq2seq.model import NeuralSeq2SeqModel, SourceConditionedModel
 from chainrule.neural.seq2seq.network import build_seq2seq
@@ -332,5 +332,5 @@ def refuse_lstm_in_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
             raise RuntimeError("could not create a primitive descriptor for the LSTM forward propagation primitive")
         return forward(self, x, *more)
 
-    runs_lstm_in_bfloat16.cache_clear()
+    _runs_lstm_in_bfloat16.cache_clear()
     monkeypatch.setattr(torch.nn.LSTM, "forward", refusing)

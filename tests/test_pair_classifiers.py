@@ -20,6 +20,8 @@ from chainrule.text.units import UnitTokens
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from chainrule.training.reports import Report
+
 
 def pairs_of(reads: str, unit: str) -> list[LabelledPair]:
     """A pair has the label of its first side; it is rated 4.5 if both sides are of animals or of food, else 1.5."""
@@ -40,7 +42,10 @@ def test_two_inputs_have_a_label_or_a_rating(name: str, reads: str, unit: str, t
     # Trees need smaller steps, and so more of them, to learn which side is asked for.
     learns = unit == "rating" or name == "bag"
     training = replace(QUICK, epochs=20 if learns else 1, patience=20)
-    model = chainrule.train_classifier(pairs, small(name), unit=unit, training=training, progress=False)
+    told: list[Report] = []
+    model = chainrule.train_classifier(
+        pairs, small(name), unit=unit, training=training, progress=False, on_report=told.append
+    )
     model.save(tmp_path / "model")
     again = chainrule.load(tmp_path / "model")
     inputs = [pair.input for pair in pairs][:20]
@@ -56,6 +61,11 @@ def test_two_inputs_have_a_label_or_a_rating(name: str, reads: str, unit: str, t
         with pytest.raises(SettingError, match="this classifier labels"):
             model.assess_ratings(pairs)
         return
+    best = [report for report in told if report.is_best]  # each has a higher correlation than the one before
+    assert all(one.pearson <= other.pearson for one, other in pairwise(best))
+    assert best[-1].pearson == model.record["validation"]["pearson"]
+    assert f", Pearson {best[-1].pearson:.4f} *" in str(best[-1])
+    assert "right" not in str(best[-1])
     result = model.assess_ratings(pairs)
     assert result.pearson > 0.95
     assert result.mean_squared_error < 0.3

@@ -72,15 +72,18 @@ def test_the_number_of_threads_is_set_or_in_the_environment_or_that_of_the_proce
     set_threads(5)
     assert thread_count() == 5
     set_threads(None)
-    for wrong in ("0", "two", "-1"):
+    for wrong in ("0", "two", "-1", "1025"):
         monkeypatch.setenv("CHAINRULE_THREADS", wrong)
-        with pytest.raises(SettingError, match=r"CHAINRULE_THREADS is .*; expected a whole number, 1 or more"):
+        with pytest.raises(SettingError, match=r"CHAINRULE_THREADS is .*; expected a whole number from 1 to 1,024"):
             thread_count()
     for wrong in ("two", 1.5, True):
-        with pytest.raises(SettingError, match=f"threads is {wrong!r}; expected a whole number from 1 on, or None"):
+        with pytest.raises(SettingError, match=f"threads is {wrong!r}; expected a whole number from 1 to"):
             set_threads(wrong)
-    with pytest.raises(SettingError, match="threads is 0; expected a whole number from 1 on"):
-        set_threads(0)
+    for number in (0, 1025):
+        with pytest.raises(
+            SettingError, match=f"threads is {number}; expected a whole number from 1 to 1,024, or None"
+        ):
+            set_threads(number)
 
 
 @pytest.mark.parametrize("threads", [2], indirect=True)

@@ -63,7 +63,7 @@ def no_quick_bfloat16(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     refuse_lstm_in_bfloat16(monkeypatch)
     monkeypatch.setattr(capabilities, "bfloat16_gain", lambda device: 0.25)
     yield
-    capabilities.runs_lstm_in_bfloat16.cache_clear()
+    capabilities._runs_lstm_in_bfloat16.cache_clear()
 
 
 SLOW = "bfloat16 is slower than float32 here: matrix products take 4 times as long"
@@ -234,8 +234,11 @@ def test_a_run_that_replaces_a_model_can_be_gone_on_with(
     assert chainrule(*command, "--overwrite").status != 0
     monkeypatch.undo()
     assert (lm / "config.json").read_bytes() == old
-    assert chainrule(*command, "--resume").status == 0
-    assert (lm / "config.json").read_bytes() != old
+    resumed = chainrule(*command, "--resume")
+    assert resumed.status == 0
+    assert " s before the run was resumed" in resumed.out
+    record = json.loads((lm / "config.json").read_bytes())["record"]
+    assert record["seconds"] > record["earlier_seconds"] > 0
 
 
 def test_an_unfinished_run_is_no_model_yet(

@@ -206,12 +206,12 @@ def test_fractions_are_no_whole_numbers(refused, corpus: Path, tmp_path: Path, o
     assert f"{options[0]} takes whole numbers, not {options[-1]}" in told
 
 
-@pytest.mark.parametrize("number", ["0", "two", "-1", "1.5", ""])
+@pytest.mark.parametrize("number", ["0", "two", "-1", "1.5", "1025", "100000", ""])
 def test_a_bad_number_of_threads_is_an_error(number: str, chainrule) -> None:
     done = chainrule("verify", "lm", "--threads", number)
     assert done.status == 2
     wrong = f", not {number}" if number else "; nothing comes after it"
-    assert f"--threads takes a whole number of 1 or more{wrong}." in done.error
+    assert f"--threads takes a whole number from 1 to 1,024{wrong}." in done.error
 
 
 @pytest.mark.parametrize(

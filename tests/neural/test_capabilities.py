@@ -29,10 +29,10 @@ def without_lstm(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def asked_anew() -> Iterator[None]:
-    for asked in (capabilities.runs_lstm_in_bfloat16, capabilities.bfloat16_gain, capabilities._seconds_of_product):
+    for asked in (capabilities._runs_lstm_in_bfloat16, capabilities.bfloat16_gain, capabilities._seconds_of_product):
         asked.cache_clear()
     yield
-    for asked in (capabilities.runs_lstm_in_bfloat16, capabilities.bfloat16_gain, capabilities._seconds_of_product):
+    for asked in (capabilities._runs_lstm_in_bfloat16, capabilities.bfloat16_gain, capabilities._seconds_of_product):
         asked.cache_clear()
 
 
@@ -108,5 +108,11 @@ def test_asking_draws_no_random_numbers_and_works_where_no_gradients_are_kept() 
     with torch.inference_mode():
         asked = capabilities.runs_lstm_in_bfloat16("cpu")
     assert torch.equal(torch.get_rng_state(), before)
-    capabilities.runs_lstm_in_bfloat16.cache_clear()
+    capabilities._runs_lstm_in_bfloat16.cache_clear()
     assert capabilities.runs_lstm_in_bfloat16("cpu") is asked
+
+
+def test_a_compiled_network_takes_the_answer_as_a_constant() -> None:
+    answer = capabilities.runs_lstm_in_bfloat16("cpu")
+    traced = torch.compile(lambda x: x + capabilities.runs_lstm_in_bfloat16("cpu"), backend="eager", fullgraph=True)
+    assert traced(torch.zeros(1)).item() == answer

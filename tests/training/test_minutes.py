@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 from collections import Counter
 from dataclasses import replace
@@ -16,6 +17,7 @@ import pytest
 from samples import sampled
 from training_runs import QUICK, RECURRENT, TRANSFORMER, VOCABULARY, numbers, text, trained
 
+from chainrule.api import run as api_run
 from chainrule.neural.config import MaskedConfig
 from chainrule.training import run as run_module
 from chainrule.training import sizes, timetable
@@ -102,6 +104,35 @@ def test_a_run_takes_its_minutes(
     assert machine.between <= 7
     assert record["run_seconds"] == pytest.approx(machine.now)
     assert record["validation"]["text_tokens"] == 6000
+
+
+@pytest.mark.parametrize(
+    ("token", "save", "steps"), [(0.01, 0.0, 40), (0.0, 0.3, 146)], ids=["slow to validate", "slow to save"]
+)
+def test_who_validates_after_each_step_has_fewer_steps(
+    token: float, save: float, steps: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Steps of 0.4 s. With a second of validation after each, and 3 s at the end, 57 s / 1.4 s = 40 steps.
+
+    A checkpoint of 0.3 s every 15 s, and the model, leave 58.5 s / 0.4 s = 146 steps.
+    """
+    machine = Machine(0.1, token, save).installed(monkeypatch)
+    training = replace(MINUTES, validate_every=1, valid_sample=100)
+    _, record, _ = trained(TRANSFORMER, training, validation=LONG, folder=tmp_path)
+    assert record["steps"] == pytest.approx(steps, rel=0.04)
+    assert 54 < machine.now < 63
+
+
+def test_the_time_of_the_compiler_is_not_that_of_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first step takes 40 of the 60 s; 50 of 0.4 s fit what is left."""
+    machine = Machine(0.1).installed(monkeypatch)
+    machine.slower = lambda now: 100.0 if now == 0 else 1.0
+    machine_for = run_module.machine_for
+    monkeypatch.setattr(run_module, "machine_for", lambda training: replace(machine_for(training), compiled=True))
+    monkeypatch.setattr(run_module, "compile_or_fall_back", lambda network, tell: network)
+    _, record, _ = trained(TRANSFORMER, MINUTES, validation=LONG)
+    assert record["steps"] == pytest.approx(51, abs=2)
+    assert 58 < machine.now < 62
 
 
 @pytest.mark.parametrize("slower", [lambda now: 1 + (now > 30), lambda now: 2 - (now > 20), lambda now: 1 + now % 1])
@@ -284,6 +315,27 @@ def test_a_budget_goes_on_where_it_was_interrupted(tmp_path: Path, monkeypatch: 
     resumed, again, _ = trained(TRANSFORMER, MINUTES, validation=LONG, folder=tmp_path / "parts", resume=True)
     assert again["steps"] == record["steps"]
     assert numbers(resumed) == numbers(whole)
+
+
+def test_the_seconds_of_a_run_are_those_of_its_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps of 0.4 s: 5 after 10 s of reading, and after a pause 7 after 20 s of reading."""
+    machine = Machine(0.1).installed(monkeypatch)
+    machine.now = 10
+    with pytest.raises(KeyboardInterrupt):
+        trained(TRANSFORMER, replace(QUICK, validate_every=5), folder=tmp_path, began=0.0, told=Stop(machine, 11.9))
+    machine.now = 1020
+    index = tmp_path / "checkpoints" / "checkpoint.json"
+    entry = json.loads(index.read_text())
+    assert entry["progress"]["total_seconds"] == pytest.approx(10 + 5 * 0.4)
+    shutil.copytree(tmp_path, tmp_path.with_suffix(".old"))
+    _, record, _ = trained(TRANSFORMER, QUICK, folder=tmp_path, began=1000.0, resume=True)
+    assert record["earlier_seconds"] == pytest.approx(10 + 5 * 0.4)
+    monkeypatch.setattr(api_run, "time", SimpleNamespace(perf_counter=lambda: machine.now))
+    assert api_run.seconds_since(1000.0, record) == pytest.approx(10 + 5 * 0.4 + 20 + 7 * 0.4)
+    del entry["progress"]["total_seconds"]  # as those of older checkpoints, which know less
+    (tmp_path.with_suffix(".old") / "checkpoints" / "checkpoint.json").write_text(json.dumps(entry))
+    _, record, _ = trained(TRANSFORMER, QUICK, folder=tmp_path.with_suffix(".old"), resume=True)
+    assert record["earlier_seconds"] == entry["progress"]["elapsed"] > 0
 
 
 def test_unigrams_by_hand() -> None:

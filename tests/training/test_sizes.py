@@ -30,6 +30,7 @@ from chainrule.training.sizes import Trial, fit_size
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from chainrule.training.reports import Report
 
 SMALL: dict[str, Any] = {"layers": 1, "width": 8, "heads": 2, "context": 8}
 LARGE: dict[str, Any] = {"layers": 1, "width": 16, "heads": 2, "context": 8}
@@ -152,6 +153,24 @@ def test_other_budgets_and_sizes_that_are_given_leave_the_size(monkeypatch: pyte
         network, _, told = trained(config, training, text(600))
         assert network.config == config
         assert "the size is" not in (told[0].note or "")
+
+
+@pytest.mark.usefixtures("two_sizes")
+def test_a_new_run_says_its_size_though_it_was_to_resume_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(1.0).installed(monkeypatch)
+    again: dict[str, Any] = {"validation": LONG, "folder": tmp_path, "resume": True}
+    notes: list[str] = []
+
+    def noting(report: Report) -> None:
+        notes.append(report.note or "")
+        Stop(machine, 20)(report)
+
+    with pytest.raises(KeyboardInterrupt):
+        trained(TransformerConfig(), MINUTES, told=noting, **again)
+    assert "the size is" in notes[0]
+    machine.now = 0.0
+    _, _, told = trained(TransformerConfig(), MINUTES, **again)
+    assert not any("the size is" in (report.note or "") for report in told)
 
 
 @pytest.mark.thorough

@@ -254,8 +254,9 @@ def test_a_batch_that_cannot_be_divided_is_an_error() -> None:
     [
         ({"steps": 1, "minutes": 1.0}, "steps and minutes are both given"),
         ({"steps": 0}, "steps is 0"),
-        ({"minutes": 0.0}, "minutes is 0; expected more"),
-        ({"learning_rate": -1.0}, "learning_rate is -1.0"),
+        ({"minutes": 0.0}, "minutes is 0.0; expected more than 0"),
+        ({"minutes": -1.0}, "minutes is -1.0; expected more than 0"),
+        ({"learning_rate": 0.0}, "learning_rate is 0.0; expected more than 0"),
         ({"optimiser": "adam"}, "optimiser is 'adam'; expected muon, adamw"),
         ({"ema": 1.0}, "ema is 1.0"),
         ({"valid_share": 0.9}, "valid_share is 0.9"),

@@ -70,6 +70,14 @@ def record_header(family: str, config: DataclassInstance) -> dict[str, Any]:
     return {"family": family, "settings": asdict(config), "trained": now, "versions": versions, "command": sys.argv}
 
 
+def seconds_since(began: float, learned: Mapping[str, Any]) -> float:
+    """Seconds of a training: since `began`, by `time.perf_counter`, and of its parts before it was resumed.
+
+    learned: the record of its run.
+    """
+    return time.perf_counter() - began + float(learned.get("earlier_seconds", 0.0))
+
+
 def digests_read(*records: Mapping[str, Any]) -> list[str]:
     """The digests of the texts that models, and the models in them, were trained or tuned on, as far as their records
     say: for the record of what is made of them, as `data_of_models`.

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 T = TypeVar("T")
 
+MOST_THREADS = 1024  # more than any machine has processors; far more end torch's OpenMP with a segmentation fault
 _threads: int | None = None  # see set_threads
 _on_threads_set: list[Callable[[], None]] = []
 _thread = threading.local()  # is_worker: set on the threads of `map_in_order`
@@ -30,8 +31,9 @@ def set_threads(number: int | None) -> None:
     Results of kernels do not depend on it; those of networks may differ in the last bits. Raises SettingError.
     """
     global _threads
-    if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < 1):
-        raise SettingError(f"threads is {number!r}; expected a whole number from 1 on, or None")
+    is_whole = isinstance(number, int) and not isinstance(number, bool)
+    if number is not None and not (is_whole and 1 <= number <= MOST_THREADS):
+        raise SettingError(f"threads is {number!r}; expected a whole number from 1 to {MOST_THREADS:,}, or None")
     _threads = number
     for callback in _on_threads_set:
         callback()
@@ -48,8 +50,8 @@ def requested_threads() -> int | None:
     requested = os.environ.get("CHAINRULE_THREADS", "")
     if _threads is not None or not requested:
         return _threads
-    if not requested.isdecimal() or int(requested) < 1:
-        raise SettingError(f"CHAINRULE_THREADS is {requested!r}; expected a whole number, 1 or more")
+    if not requested.isdecimal() or not 1 <= int(requested) <= MOST_THREADS:
+        raise SettingError(f"CHAINRULE_THREADS is {requested!r}; expected a whole number from 1 to {MOST_THREADS:,}")
     return int(requested)
 
 

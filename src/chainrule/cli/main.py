@@ -17,6 +17,7 @@ from cyclopts import App, CycloptsError, Group
 
 from chainrule import __version__
 from chainrule.base.progress import COMMAND_BEGAN
+from chainrule.base.threads import MOST_THREADS
 from chainrule.cli.verbs import (
     DESCRIPTION,
     EVERYWHERE,
@@ -167,9 +168,10 @@ def _with_settings_made(arguments: list[str]) -> list[str]:
             if value != "8":
                 wrong = f"not {value}" if value else "and nothing comes after it"
                 raise CycloptsError(msg=f"{option} takes 8, {wrong}; without it, keys and values have 32 bits.")
-        elif not value.isdecimal() or int(value) < 1:
+        elif not value.isdecimal() or int(value) < 1 or (option == "--threads" and int(value) > MOST_THREADS):
             wrong = f", not {value}" if value else "; nothing comes after it"
-            raise CycloptsError(msg=f"{option} takes a whole number of 1 or more{wrong}.")
+            bounds = f"from 1 to {MOST_THREADS:,}" if option == "--threads" else "of 1 or more"
+            raise CycloptsError(msg=f"{option} takes a whole number {bounds}{wrong}.")
         os.environ[f"CHAINRULE_{option[2:].replace('-', '_').upper()}"] = value
     return rest
 

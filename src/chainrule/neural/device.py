@@ -58,9 +58,13 @@ def attends_in_bfloat16(device_type: str) -> bool:
     return device_type != "cpu"
 
 
-@cache
 def runs_lstm_in_bfloat16(device_type: str) -> bool:
     """Whether an LSTM runs in bfloat16 at all; oneDNN has none for processors without AVX-512."""
+    return _runs_lstm_in_bfloat16(device_type)
+
+
+@cache
+def _runs_lstm_in_bfloat16(device_type: str) -> bool:
     with torch.inference_mode(mode=False), torch.device("meta"):  # so that no random numbers are drawn
         empty = nn.LSTM(4, 4)
     with torch.inference_mode(mode=False), torch.autocast(device_type, torch.bfloat16):
@@ -74,8 +78,9 @@ def runs_lstm_in_bfloat16(device_type: str) -> bool:
     return True
 
 
-# A constant for torch.compile. torch.compiler.assume_constant_result does the same, but imports the compiler, which
-# takes longer than importing torch.
+# A constant for torch.compile, which sees the mark of a plain function, but not of a cached one.
+# torch.compiler.assume_constant_result does the same, but imports the compiler, which takes longer than importing
+# torch.
 runs_lstm_in_bfloat16._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 

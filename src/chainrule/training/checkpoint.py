@@ -71,6 +71,7 @@ class RunProgress(_Strict):
     plans: int = 0  # times that the number of steps was set by the clock
     seconds: float = 0.0  # of training steps alone
     elapsed: float = 0.0  # seconds of the whole run, validation and checkpoints included
+    total_seconds: float | None = None  # of all its parts, with what came before training; None: `elapsed`
     best: float | None = None  # the lowest criterion, which is the loss unless the objective has another
     best_step: int = 0
     since_best: int = 0  # validations since then

@@ -39,13 +39,13 @@ class TrainingConfig:
     """
 
     steps: int | None = option(None, "stop after this many steps", least=1)
-    epochs: float | None = option(None, "stop after this many passes over the text", least=0)
+    epochs: float | None = option(None, "stop after this many passes over the text", above=0)
     tokens: int | None = option(None, "stop after this many tokens", least=1)
     minutes: float | None = option(
         None,
         "stop after this many minutes from the start, validation and checkpoints included; the measured speed sets the "
         "number of steps and, where it is not given, the size of a network of running text; without any budget, 5",
-        least=0,
+        above=0,
     )
     batch: int | None = option(
         None, "rows per step, over all processes; nothing: by the family, fewer in a short run", least=1
@@ -72,11 +72,11 @@ class TrainingConfig:
         "improving; nothing: muon, but adamw for recurrent networks of a width above 256 in less than 2 minutes",
     )
     learning_rate: float | None = option(
-        None, "the peak rate of AdamW or SGD; nothing: by the optimiser and the family", least=0
+        None, "the peak rate of AdamW or SGD; nothing: by the optimiser and the family", above=0
     )
-    matrix_learning_rate: float | None = option(None, "the peak rate of Muon; nothing: by the family", least=0)
+    matrix_learning_rate: float | None = option(None, "the peak rate of Muon; nothing: by the family", above=0)
     ngram_learning_rate: float | None = option(
-        None, "the peak rate of Adagrad for the rows of an n-gram memory; nothing: 0.1", least=0
+        None, "the peak rate of Adagrad for the rows of an n-gram memory; nothing: 0.1", above=0
     )
     schedule: Schedule = option(
         "constant",
@@ -137,9 +137,6 @@ class TrainingConfig:
         given = [name for name in BUDGETS if getattr(self, name) is not None]
         if len(given) > 1:
             raise SettingError(f"{' and '.join(given)} are both given; choose one of them")
-        for name in (*given, "learning_rate", "matrix_learning_rate", "ngram_learning_rate"):
-            if getattr(self, name) == 0:
-                raise SettingError(f"{name} is 0; expected more than 0")
         if self.batch is not None and self.batch % self.accumulate:
             raise SettingError(
                 f"batch is {self.batch}, which cannot be split into accumulate={self.accumulate} equal parts"
@@ -168,11 +165,11 @@ class ClassifierTrainingConfig:
     epochs: int | None = option(
         None, "at most this many passes over the labelled examples; nothing: 10, up to 30 for few examples", least=1
     )
-    minutes: float | None = option(None, "stop after this many minutes, in place of epochs", least=0)
+    minutes: float | None = option(None, "stop after this many minutes, in place of epochs", above=0)
     batch: int | None = option(None, "examples per step; nothing: 32, down to 8 for few examples", least=1)
     accumulate: int = option(1, "split each step into this many parts, to save memory", least=1)
     learning_rate: float = option(
-        2e-3, "the peak rate of AdamW; it rises for a tenth of the steps, then falls", least=0
+        2e-3, "the peak rate of AdamW; it rises for a tenth of the steps, then falls", above=0
     )
     weight_decay: float = option(0.01, "decoupled, on all weights that are trained", least=0)
     valid_share: float = option(
@@ -192,9 +189,6 @@ class ClassifierTrainingConfig:
 
     def __post_init__(self) -> None:
         check_settings(self)
-        for name in ("learning_rate", "minutes"):
-            if getattr(self, name) == 0:
-                raise SettingError(f"{name} is 0; expected more than 0")
         if self.epochs is not None and self.minutes is not None:
             raise SettingError("epochs and minutes are both given; choose one of them")
 
@@ -248,7 +242,7 @@ class FineTuningConfig(ClassifierTrainingConfig):
     """
 
     learning_rate: float = option(
-        1e-3, "the peak rate of AdamW; it rises for a tenth of the steps, then falls", least=0
+        1e-3, "the peak rate of AdamW; it rises for a tenth of the steps, then falls", above=0
     )
     dropout: float = option(0.1, "share of the head's inputs that are set to 0", least=0, below=1)
     frozen: bool = option(False, "train only the head; the network stays as it is")

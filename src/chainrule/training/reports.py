@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LOG = "log.jsonl"
-REPORTED_FIGURES = ("bits_per_byte", "accuracy", "mean_average_precision")  # of a validation, beside its loss
+REPORTED_FIGURES = ("bits_per_byte", "accuracy", "mean_average_precision", "pearson")  # beside a validation loss
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +44,7 @@ class Report:
     bits_per_byte: float | None = None
     accuracy: float | None = None  # the share of labels that are right
     mean_average_precision: float | None = None  # of boxes
+    pearson: float | None = None  # the correlation with ratings, which the choice of the weights then follows
     is_best: bool = False
     saved: bool = False
     note: str | None = None  # what users should know, a sentence a line; each is reported once
@@ -57,6 +58,7 @@ class Report:
         if self.valid_loss is not None:
             bits = "" if self.bits_per_byte is None else f", {self.bits_per_byte:.4f} bits per byte"
             right = "" if self.accuracy is None else f", {self.accuracy:.1%} right"
+            right = right if self.pearson is None else f", Pearson {self.pearson:.4f}"
             found = self.mean_average_precision
             boxes = "" if found is None else f", average precision {found:.4f}"
             parts.append(f"validation {self.valid_loss:.4f}{bits}{right}{boxes}{' *' if self.is_best else ''}")

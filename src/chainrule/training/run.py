@@ -38,7 +38,7 @@ from chainrule.training.objectives.next_token import next_token_job
 from chainrule.training.objectives.residual import Residual, residual_job
 from chainrule.training.reports import REPORTED_FIGURES, Log, Report, interruptions
 from chainrule.training.sizes import choose_batch, with_size
-from chainrule.training.timetable import Timetable
+from chainrule.training.timetable import SAVING_SHARE, Timetable
 from chainrule.training.trainer import Trainer
 
 if TYPE_CHECKING:
@@ -81,8 +81,10 @@ def validate_finally(trainer: Trainer, timetable: Timetable) -> dict[str, Any] |
     }
 
 
-def run_record(trainer: Trainer, elapsed: float, validation: dict[str, Any] | None) -> dict[str, Any]:
-    """The record of a run. elapsed: seconds of the whole run."""
+def run_record(
+    trainer: Trainer, elapsed: float, validation: dict[str, Any] | None, earlier: float | None
+) -> dict[str, Any]:
+    """The record of a run. elapsed: seconds of the whole run. earlier: seconds of its parts before the last, if any."""
     network, setup = trainer.network, trainer.setup
     record: dict[str, Any] = {
         "parameters": parameters_of(network),
@@ -102,11 +104,12 @@ def run_record(trainer: Trainer, elapsed: float, validation: dict[str, Any] | No
         "training_seconds": trainer.seconds,
         "run_seconds": elapsed,
     }
+    if earlier is not None:
+        record["earlier_seconds"] = earlier
     return record | ({} if validation is None else {"validation": validation})
 
 
 _SECONDS_BETWEEN_CHECKPOINTS, _SECONDS_BETWEEN_REPORTS = 60.0, 2.0
-_SAVING_SHARE = 0.02  # of the time, for checkpoints
 _SHORT_RUN = 200  # steps, each of which is logged
 
 
@@ -167,12 +170,14 @@ class _RunningJob(Generic[N]):
         machine = machine_for(training)
         if resumed is not None:
             machine = _as_before(machine, resumed.entry.machine)
-        began = time.monotonic() if resumed is not None or run.began is None else run.began
+        self.part_began = time.monotonic() if run.began is None else run.began
+        began = self.part_began if resumed is None else time.monotonic()
+        self.earlier_seconds = None if progress is None else progress.total_seconds or progress.elapsed
         torch.manual_seed(training.seed)
         self.network = self._built(machine)
         asked = training_settings(job.run_config or training)
         self.settings = {"network": job.network, "training": asked, "text": job.text}
-        self.notes = [*(() if run.resume else job.notes), *machine.notes(self.network)]  # for the next report
+        self.notes = [*(() if resumed is not None else job.notes), *machine.notes(self.network)]  # for the next report
         processes = self.processes
         self.trainer = self._trainer(Setup(training, job.recipe, machine, processes), progress)
         self.setup, self.objective = self.trainer.setup, self.trainer.objective
@@ -329,7 +334,7 @@ class _RunningJob(Generic[N]):
             return self.trainer.step % self.training.save_every == 0
         since = now - self.saved_time
         is_wanted = is_validated or since > _SECONDS_BETWEEN_CHECKPOINTS
-        is_cheap = self.timetable.save_seconds <= _SAVING_SHARE * since
+        is_cheap = self.timetable.save_seconds <= SAVING_SHARE * since
         return bool(self.processes.broadcast(float(is_over or (is_wanted and is_cheap))))
 
     def _report(self, report: Report, now: float, *, is_important: bool) -> None:
@@ -360,6 +365,7 @@ class _RunningJob(Generic[N]):
                     token_seconds=timetable.pace.token_seconds,
                     plans=timetable.plans,
                     elapsed=timetable.elapsed,
+                    total_seconds=(self.earlier_seconds or 0.0) + time.monotonic() - self.part_began,
                     log_bytes=self.log.bytes,
                 ),
                 last,
@@ -426,7 +432,7 @@ class _RunningJob(Generic[N]):
             trainer.average.swap()
         network.eval()
         validation = validate_finally(trainer, self.timetable)
-        record = run_record(trainer, self.timetable.elapsed, validation)
+        record = run_record(trainer, self.timetable.elapsed, validation, self.earlier_seconds)
         return self._plain().cpu(), record
 
     def _plain(self) -> N:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import time
+from bisect import bisect_right
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,6 +23,7 @@ LEARNING_SHARE, FINAL_SHARE = 0.02, 0.05  # of the minutes: validation during tr
 _SMALL_SAMPLE, _SMALLEST_SAMPLE = 1024, 64  # tokens, if the budget is in minutes
 _STEPS_SAMPLE = 8192  # at least, if the budget is not in minutes
 FORWARD_SHARE = 1 / 3  # of the operations of a training step, which also has a backward pass
+SAVING_SHARE = 0.02  # of the time, for checkpoints
 KEPT_PLAN = 0.02  # a plan changes only if it misses the minutes by more than this share
 _LEAST_TOKENS = 256  # in a step
 _LEAST_GAIN, _MORE_STEPS = 1.4, 800  # in steps: what halving the batch has to bring, and one more for so many steps
@@ -91,15 +93,15 @@ class Throughput:
         """step, seconds: where the run starts or resumes. budget: seconds for the whole run. token_seconds: seconds per
         token of validation, if they were measured before.
         """
-        self._start, self._budget = (step, seconds), budget
+        self._first, self._budget = step, budget
         self._window = _LONGEST if budget is None else min(_LONGEST, max(_SHORTEST, _SHARE * budget))
         self._marks = deque([(step, seconds)])
         self.token_seconds = token_seconds
 
     def stepped(self, step: int, seconds: float) -> None:
         """Records the time of all steps so far, in seconds."""
-        if step <= self._start[0] + _SLOW_STEPS:
-            self._marks.clear()
+        if step <= self._first + _SLOW_STEPS + 1:
+            self._marks = deque([self._marks[-1]])
         self._marks.append((step, seconds))
         while len(self._marks) > _FEW_STEPS + 1 and seconds - self._marks[1][1] >= self._window:
             self._marks.popleft()
@@ -109,9 +111,8 @@ class Throughput:
 
     @property
     def step_seconds(self) -> float | None:
-        """The mean of recent steps, or of the slow first ones if there are no others; None if there are none."""
-        last, ended = self._marks[-1]
-        first, began = self._marks[0] if last > self._marks[0][0] else self._start
+        """The mean of recent steps, or the last of the slow first ones if there are no others; None without any."""
+        (first, began), (last, ended) = self._marks[0], self._marks[-1]
         return (ended - began) / (last - first) if last > first else None
 
     def is_known(self, elapsed: float) -> bool:
@@ -143,6 +144,7 @@ class Timetable:
         self.trainer, self.objective, self.setup, self.training = trainer, trainer.objective, setup, setup.training
         self.budget = None if self.training.minutes is None else 60 * self.training.minutes  # seconds
         self.layout: Layout | None = None
+        self.first = trainer.step
         self.plans, self.save_seconds, token_seconds = 0, 0.0, None
         self.notes: list[str] = []
         self.began = began
@@ -214,7 +216,7 @@ class Timetable:
         steps = self.trainer.steps
         if steps is None or self.pace.step_seconds is None:
             return None if self.budget is None else max(0.0, self.budget - self.elapsed)
-        return (steps - self.trainer.step) * self.pace.step_seconds + self._seconds_between(steps)
+        return self._seconds_until(steps)
 
     def _steps_in_time(self) -> int:
         """Steps that fit the minutes; the planned number if that is close enough; -1 if it is not known yet."""
@@ -222,12 +224,20 @@ class Timetable:
         before = -1 if trainer.steps is None else trainer.steps
         if budget is None or not pace.is_known(self.elapsed) or trainer.is_over:
             return before
+        if self.setup.machine.compiled and trainer.step == self.first + 1:  # most of that step was the compiler's
+            return before
         assert pace.step_seconds is not None
         left = budget - self.elapsed
-        steps = trainer.step + max(0, int(left / pace.step_seconds))
-        steps -= min(steps - trainer.step, int(self._seconds_between(steps) / pace.step_seconds))
-        missed = abs(steps - before) * pace.step_seconds
-        return before if before >= 0 and missed <= KEPT_PLAN * budget else steps
+        if before >= 0 and abs(left - self._seconds_until(before)) <= KEPT_PLAN * budget:
+            return before
+        ends = range(trainer.step, trainer.step + max(0, int(left / pace.step_seconds)) + 1)
+        fitting = bisect_right(ends, left, key=self._seconds_until)
+        return ends[max(0, fitting - 1)]
+
+    def _seconds_until(self, steps: int) -> float:
+        """Seconds until the end of a run of `steps` steps, whose validations and checkpoints come with them."""
+        assert self.pace.step_seconds is not None
+        return (steps - self.trainer.step) * self.pace.step_seconds + self._seconds_between(steps)
 
     def _lay_out(self, steps: int) -> None:
         """Plans validation, once the number of steps is known."""
@@ -248,8 +258,19 @@ class Timetable:
         if not self.objective.validation_tokens:
             return self.save_seconds
         times = -(-steps // every) - done // every
-        saves = (times + 1) * self.save_seconds  # the last one is that of the model itself
-        return times * self._validation_seconds(sample) + saves + self._final_seconds(sample)
+        validation = times * self._validation_seconds(sample)
+        saving = self._saving_seconds(steps, times, (steps - done) * (self.pace.step_seconds or 0.0) + validation)
+        return validation + saving + self._final_seconds(sample)
+
+    def _saving_seconds(self, steps: int, validations: int, seconds: float) -> float:
+        """Seconds of the checkpoints of the next `seconds`, and of the model itself.
+
+        One comes with a validation, if enough time has passed since the one before.
+        """
+        own = self.save_seconds
+        if (every := self.training.save_every) is not None:
+            return (steps // every - self.trainer.step // every + 1) * own
+        return min(validations * own, own + SAVING_SHARE * seconds) + own
 
     def _final_seconds(self, sample: int) -> float:
         """Seconds of the last validation; 0 if every sample is the whole text."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from chainrule.api.progress_line import showing
-from chainrule.api.run import record_header, training_run
+from chainrule.api.run import record_header, seconds_since, training_run
 from chainrule.api.seq2seq.caption_model import FAMILY, CaptionModel
 from chainrule.api.seq2seq.generation import with_sentence_end
 from chainrule.api.seq2seq.picture_encoder import PictureEncoder, encode_pictures, open_encoder
@@ -316,7 +316,7 @@ def _train(options: TrainCaptionsOptions, progress: Progress) -> CaptionModel:
     model = NeuralSeq2SeqModel(network)
     record = {
         **record_header(FAMILY, config),
-        "seconds": time.perf_counter() - start_time,
+        "seconds": seconds_since(start_time, run_record),
         "data": {"captioned pictures": digests[0]},
         "encoder": origin["encoder"],
         "tuned": tuned,

@@ -11,7 +11,7 @@ import numpy as np
 from chainrule.api.models.classifier_model import ClassifierModel
 from chainrule.api.models.model import check_model
 from chainrule.api.progress_line import showing
-from chainrule.api.run import record_header, training_run
+from chainrule.api.run import record_header, seconds_since, training_run
 from chainrule.api.tokenizers import tokenize_source
 from chainrule.api.training.config import FinetuneOptions, TrainClassifierOptions
 from chainrule.api.training.stream import vectors_of_tokens, with_words_of
@@ -108,7 +108,7 @@ def _train(options: TrainClassifierOptions, progress: Progress) -> ClassifierMod
     )
     record = {
         **record_header("classifier", training),
-        "seconds": time.perf_counter() - began,
+        "seconds": seconds_since(began, learnt),
         "unit": unit,
         "network": {"name": labelling_name(network), **asdict(network)},
         "data": {"labelled examples": digest_of_inputs(examples)},
@@ -183,7 +183,7 @@ def _finetune(options: FinetuneOptions, progress: Progress) -> ClassifierModel:
     classifier, record = finetune_network(model.engine.network, labels, unit, labelled, config, run)
     record = {
         **record_header("classifier", config),
-        "seconds": time.perf_counter() - began,
+        "seconds": seconds_since(began, record),
         "data": {"labelled examples": digest_of_inputs(examples)},
         **record,
         "base": model.family,

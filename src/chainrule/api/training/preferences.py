@@ -14,7 +14,7 @@ from chainrule.api.models.adapters import adapter_record, check_no_adapter
 from chainrule.api.models.language_models import CausalNetwork, TextEncoder, chat_model
 from chainrule.api.models.load_model import build_model, load
 from chainrule.api.models.model import check_kind
-from chainrule.api.run import record_header, training_run
+from chainrule.api.run import record_header, seconds_since, training_run
 from chainrule.errors import SettingError, TextError, prefix_errors
 from chainrule.protocol import END
 from chainrule.text.preferences import digest_of_preferences, read_preferences
@@ -76,7 +76,7 @@ def train_on_preferences(options: AdaptOptions, adapter: AdapterConfig | None, p
         learned_record |= adapter_record(trained, adapter, os.fspath(options.model))
     record = {
         **record_header(model.family, trained.config),
-        "seconds": time.perf_counter() - start_time,
+        "seconds": seconds_since(start_time, learned_record),
         "tokenizer": {"kind": os.fspath(options.model)},
         "data": {os.fspath(options.preferred): digest_of_preferences(given)},
         "preferred": os.fspath(options.preferred),

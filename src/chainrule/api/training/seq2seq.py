@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from chainrule.api.progress_line import showing
-from chainrule.api.run import record_header, training_run
+from chainrule.api.run import record_header, seconds_since, training_run
 from chainrule.api.seq2seq.generation import with_sentence_end
 from chainrule.api.seq2seq.seq2seq_model import FAMILY, Seq2SeqModel
 from chainrule.api.tokenizers import tokenize_source
@@ -107,7 +107,7 @@ def _train(options: TrainPairsOptions, progress: Progress) -> Seq2SeqModel:
     )
     record = {
         **record_header(FAMILY, config),
-        "seconds": time.perf_counter() - start_time,
+        "seconds": seconds_since(start_time, run_record),
         **pairs.record,
         **vectors_used,
         "too_long": too_long,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.api.progress_line import showing
-from chainrule.api.run import record_header, training_run
+from chainrule.api.run import record_header, seconds_since, training_run
 from chainrule.api.speech.speech_model import FAMILY, SpeechModel
 from chainrule.api.training.config import TrainSpeechOptions
 from chainrule.base.options import takes
@@ -66,7 +66,7 @@ def _train(options: TrainSpeechOptions, progress: Progress) -> SpeechModel:
     network, run_record = run_job(job, run)
     record = {
         **record_header(FAMILY, config),
-        "seconds": time.perf_counter() - began,
+        "seconds": seconds_since(began, run_record),
         "data": data_of(transcripts, held_out),
         "sounds": len(learned),
         "hours": hours_of(transcripts),

@@ -15,7 +15,15 @@ import numpy as np
 from chainrule.api.models.adapters import adapter_record, check_no_adapter
 from chainrule.api.models.load_model import build_model, load
 from chainrule.api.progress_line import showing
-from chainrule.api.run import check_ids_room, digests_read, ids_file, may_exceed_memory, record_header, training_run
+from chainrule.api.run import (
+    check_ids_room,
+    digests_read,
+    ids_file,
+    may_exceed_memory,
+    record_header,
+    seconds_since,
+    training_run,
+)
 from chainrule.api.seq2seq.seq2seq_model import FAMILY
 from chainrule.api.tokenizers import tokenize_source
 from chainrule.api.training.config import (
@@ -146,7 +154,7 @@ def _train(options: TrainOptions, progress: Progress) -> Model:
         family, config = "mixture", learned.pop("mixture")
     record = {
         **record_header(family, config),
-        "seconds": time.perf_counter() - start_time,
+        "seconds": seconds_since(start_time, learned),
         **_request_record(request, counts),
         "unseen_types": unseen_types,
         **learned,

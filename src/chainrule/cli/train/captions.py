@@ -183,6 +183,7 @@ def _report_finished(run: CaptionerRun, encoder: PictureEncoder, pictures: Seque
 
 def _finish(run: CaptionerRun, model: CaptionModel) -> None:
     """Removes the checkpoints of a model that is saved, and prints a summary."""
+    from chainrule.api.run import seconds_since
     from chainrule.api.training.captions import DISCRIMINATOR, PHRASES
     from chainrule.base.memory import peak_memory
     from chainrule.training.checkpoint import remove_checkpoints
@@ -190,7 +191,7 @@ def _finish(run: CaptionerRun, model: CaptionModel) -> None:
     for folder in (run.output / PHRASES, run.output / DISCRIMINATOR, run.output):
         remove_checkpoints(folder)
     if run.json:
-        seconds = time.perf_counter() - run.began
+        seconds = seconds_since(run.began, model.record)
         summary = {"model": str(run.output), "total_seconds": seconds, "peak_memory_bytes": peak_memory()}
         print_json({**model.record, **summary})
     else:

@@ -283,7 +283,7 @@ def _adapt_to_preferences(
             return
         save_or_keep(adapted, output, overwrite=replaces, progress=progress)
     remove_checkpoints(output)
-    summary, record = summary_of(output, began, vocabulary=adapted.vocabulary_size), adapted.record
+    summary, record = summary_of(output, began, adapted.record, vocabulary=adapted.vocabulary_size), adapted.record
     if run.json:
         print_json({**record, **summary})
         return
@@ -299,7 +299,7 @@ def _adapt_to_preferences(
             f"{validation['accuracy']:.1%} of {count_of(validation['tokens'], 'pair')} right, best after step "
             f"{validation['step']:,}"
         )
-    print(cost_line(summary))
+    print(cost_line(summary, record))
 
 
 def _train(
@@ -372,7 +372,7 @@ def _train(
     remove_checkpoints(output)
     note_repairs(source)
     note_mix(source)
-    summary = summary_of(output, began, vocabulary=model.vocabulary_size)
+    summary = summary_of(output, began, model.record, vocabulary=model.vocabulary_size)
     if run.json:
         print_json({**model.record, **summary})
     else:
@@ -413,4 +413,4 @@ def _print_summary(record: dict[str, Any], summary: dict[str, Any]) -> None:
                 f"right, {validation['next_sentence_loss']:.4f} nats a pair"
             )
         note_untrained(validation)
-    print(cost_line(summary))
+    print(cost_line(summary, record))

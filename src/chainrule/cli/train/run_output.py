@@ -19,7 +19,7 @@ from chainrule.errors import SettingError
 from chainrule.training.config import differences
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from chainrule.cli.shared.screen import Bar
@@ -158,8 +158,13 @@ def shown_run(progress: Bar, output: Path, **options: bool) -> Iterator[dict[str
     screen.close()
 
 
-def summary_of(output: Path, began: float, **figures: Any) -> dict[str, Any]:
-    """What a training made and took, for JSON. began: by `time.perf_counter`. figures: others, of the model."""
+def summary_of(output: Path, began: float, learned: Mapping[str, Any] | None = None, **figures: Any) -> dict[str, Any]:
+    """What a training made and took, for JSON.
+
+    began: by `time.perf_counter`. learned: the record of its run, which may have been resumed. figures: others, of the
+    model.
+    """
+    from chainrule.api.run import seconds_since
     from chainrule.base.memory import peak_memory
 
     files = output.iterdir() if output.is_dir() else [output]
@@ -167,18 +172,20 @@ def summary_of(output: Path, began: float, **figures: Any) -> dict[str, Any]:
         "model": str(output),
         **figures,
         "bytes": sum(path.stat().st_size for path in files),
-        "total_seconds": time.perf_counter() - began,
+        "total_seconds": seconds_since(began, learned or {}),
         "peak_memory_bytes": peak_memory(),
     }
 
 
-def cost_line(summary: dict[str, Any]) -> str:
-    """The size of what was made, and what it took: the last line of a summary."""
+def cost_line(summary: dict[str, Any], learned: Mapping[str, Any] | None = None) -> str:
+    """The size of what was made, and what it took: the last line of a summary. learned: as in `summary_of`."""
     from chainrule.base.memory import bytes_shown
 
     memory = summary["peak_memory_bytes"]
     memory_used = f", {memory / 1e9:.2f} GB peak memory" if memory else ""
-    return f"{bytes_shown(summary['bytes'])}, {summary['total_seconds']:.1f} s{memory_used}"
+    earlier = None if learned is None else learned.get("earlier_seconds")
+    resumed = "" if earlier is None else f", of which {earlier:.1f} s before the run was resumed"
+    return f"{bytes_shown(summary['bytes'])}, {summary['total_seconds']:.1f} s{resumed}{memory_used}"
 
 
 def validated_on(validation: dict[str, Any]) -> str:

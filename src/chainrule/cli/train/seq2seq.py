@@ -93,6 +93,7 @@ def seq2seq(
     Checkpoints and log.jsonl are kept in the folder during training. --resume
     continues after Ctrl-C, or after the process was killed.
     """
+    from chainrule.api.run import seconds_since
     from chainrule.api.seq2seq.seq2seq_model import FAMILY
     from chainrule.api.training.seq2seq import train_pairs
     from chainrule.base.memory import peak_memory
@@ -139,7 +140,8 @@ def seq2seq(
         save_or_keep(model, output, overwrite=replaces, progress=progress)
     remove_checkpoints(output)
     _note_left_out(model.record)
-    summary = {"model": str(output), "total_seconds": time.perf_counter() - began, "peak_memory_bytes": peak_memory()}
+    seconds = seconds_since(began, model.record)
+    summary = {"model": str(output), "total_seconds": seconds, "peak_memory_bytes": peak_memory()}
     if json:
         print_json({**model.record, **summary})
     else:

@@ -106,7 +106,7 @@ def speech(
             return
         save_or_keep(model, output, overwrite=overwrite or continues, progress=progress)
     remove_checkpoints(output)
-    summary = summary_of(output, began)
+    summary = summary_of(output, began, model.record)
     if json:
         print_json({**model.record, **summary})
         return
@@ -123,7 +123,7 @@ def speech(
             f"step {own['step']:,}"
         )
         note_untrained(own)
-    print(cost_line(summary))
+    print(cost_line(summary, record))
 
 
 def _read(path: str, config: SpeechConfig, progress: Bar, *, strict: bool) -> list[Transcript]:
