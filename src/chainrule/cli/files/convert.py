@@ -19,6 +19,7 @@ from chainrule.cli.shared.options import (
     Normalise,
     Overwrite,
     WholeNumber,
+    as_output,
     given_flags,
     given_settings,
     tokenizer_of,
@@ -37,8 +38,9 @@ def convert(
     target: Annotated[
         Path,
         Parameter(
+            converter=as_output,
             help="A new model folder, or a file that ends in .arpa, .fst.txt or .combined, also with .gz, .zst, .xz or "
-            ".bz2; for word vectors, .vec, .txt or .bin."
+            ".bz2; for word vectors, .vec, .txt or .bin.",
         ),
     ],
     /,
@@ -157,7 +159,7 @@ def convert(
         return
     if shards is not None:
         check_shards_target(target, compact=compact)
-    check_model_target(target, overwrite=overwrite, compact=compact)
+    check_model_target(target, overwrite=overwrite, compact=compact, ngrams=True)
     with progress_bar() as progress:
         flags = with_defaults(TokenizerConfig, NO_FLAGS, kind=tokenizer, normalise=normalise)
         config = tokenizer and tokenizer_of(flags)

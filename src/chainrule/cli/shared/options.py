@@ -82,22 +82,22 @@ ModelPath = Annotated[
 NetworkPath = Annotated[Path, Parameter(help="A network: our folder or one of Hugging Face; a GGUF or llama2.c file.")]
 
 
-def _path(type_: Any, tokens: Sequence[Token]) -> Path:
+def as_output(type_: Any, tokens: Sequence[Token]) -> Path:
     """A path, which a slash at its end makes that of a folder."""
     value = tokens[0].value
     if not value.endswith("/"):
         return Path(value)
-    from chainrule.base.arguments import FolderPath
+    from chainrule.base.files import FolderPath
 
     return FolderPath(value)
 
 
-Output = Annotated[Path, Parameter(name=("--output", "-o"), converter=_path, help="The folder to write to.")]
+Output = Annotated[Path, Parameter(name=("--output", "-o"), converter=as_output, help="The folder to write to.")]
 ModelOutput = Annotated[
     Path,
     Parameter(
         name=("--output", "-o"),
-        converter=_path,
+        converter=as_output,
         help="A new model folder, or an ARPA file: .arpa, .arpa.gz, .zst, .xz or .bz2.",
     ),
 ]
