@@ -73,7 +73,7 @@ def _described(network: Network) -> str:
     if not isinstance(config, TransformerConfig):
         return "this one is no Transformer"
     if not isinstance(network.output, FullSoftmax):
-        return f"this one's output is {config.output} (train it with output=full, --output full)"
+        return f"this one's output is {config.output} (train it with output='full')"
     return f"this one's width is {config.width}"
 
 

@@ -142,7 +142,7 @@ def refuse(given: Iterable[str], why: str) -> None:
         raise CycloptsError(msg=f"--{name.replace('_', '-')} {why}.")
 
 
-_FLAGS = {"output": "--output-layer"}  # fields whose name is that of another flag
+FIELD_FLAGS = {"output": "--output-layer"}  # fields whose name is that of another flag
 
 
 def flags_of(config: type[DataclassInstance], prefix: str = "") -> Any:
@@ -189,7 +189,7 @@ def _kind_of(setting: Field[Any], hint: Any) -> Any:
 def _parameter(setting: Field[Any], kind: Any, prefix: str = "") -> Parameter:
     name, is_several = setting.metadata["flag"], get_origin(kind) is tuple
     parameter = Parameter(
-        name=f"--{prefix}{name or setting.name.replace('_', '-')}" if prefix or name else _FLAGS.get(setting.name),
+        name=f"--{prefix}{name or setting.name.replace('_', '-')}" if prefix or name else FIELD_FLAGS.get(setting.name),
         help=_sentence(setting.metadata["help"]),
         consume_multiple=is_several or None,
         negative=() if is_several or setting.metadata["is_switch"] else None,
