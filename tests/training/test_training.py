@@ -25,7 +25,7 @@ from chainrule.neural.language_model import NeuralModel
 from chainrule.protocol import END
 from chainrule.training import device as machine
 from chainrule.training.config import TrainingConfig
-from chainrule.training.defaults import with_pair_defaults, with_stream_defaults
+from chainrule.training.defaults import recipe_for, with_pair_defaults, with_stream_defaults
 from chainrule.training.job import Validation
 from chainrule.training.objectives import next_token
 from chainrule.training.trainer import Trainer
@@ -247,6 +247,14 @@ def test_too_little_memory_says_what_to_lower(error: Exception, monkeypatch: pyt
 def test_a_batch_that_cannot_be_divided_is_an_error() -> None:
     with pytest.raises(SettingError, match="batch is 4, which cannot be split into accumulate=3 equal parts"):
         TrainingConfig(batch=4, accumulate=3)
+
+
+def test_a_batch_that_nobody_chose_is_rounded_up_to_even_shares(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = replace(QUICK, batch=None, steps=1, accumulate=3)
+    own = replace(TRANSFORMER, context=64)
+    assert trained(own, asked)[1]["tokens_seen"] == 33 * 64  # 2,048 tokens would be 32 rows
+    monkeypatch.setenv("WORLD_SIZE", "5")
+    assert recipe_for(own, replace(asked, optimiser="muon")).batch == 45
 
 
 @pytest.mark.parametrize(

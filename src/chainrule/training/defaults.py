@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -94,6 +95,11 @@ def sizes_left_open(config: NetworkConfig, training: TrainingConfig) -> frozense
     return frozenset({"output", *config.sizes[0], *config.repeated} - config.given)
 
 
+def processes_started() -> int:
+    """How many processes train together, as torchrun says."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
 def row_length(config: NetworkConfig, training: TrainingConfig) -> int:
     """How many tokens a row of a step has. Raises SettingError if the network has a shorter context."""
     if training.row_tokens is not None and training.row_tokens > config.context:
@@ -111,7 +117,7 @@ def refuse_rows(training: TrainingConfig) -> None:
 
 def recipe_for(config: NetworkConfig, training: TrainingConfig) -> Recipe:
     """A recipe with the same tokens per step whatever the context; more for wide recurrent networks, on whose matrices
-    Muon is slow.
+    Muon is slow, and where its rows would not divide evenly into parts and among processes.
 
     training: the settings, with defaults filled in.
     """
@@ -124,7 +130,8 @@ def recipe_for(config: NetworkConfig, training: TrainingConfig) -> Recipe:
         rate, warm_up = (2e-3, 100) if is_recurrent else (1e-3, 100)
     else:
         rate, warm_up = (0.3, 0) if is_recurrent else (0.03, 100)
-    return Recipe.of(training, max(8, tokens // row_length(config, training)), rate, warm_up)
+    rows, shares = max(8, tokens // row_length(config, training)), training.accumulate * processes_started()
+    return Recipe.of(training, -(-rows // shares) * shares, rate, warm_up)
 
 
 def with_pair_defaults(training: TrainingConfig) -> TrainingConfig:
