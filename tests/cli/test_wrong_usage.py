@@ -81,6 +81,13 @@ def test_an_error_about_one_of_several_models_says_about_which(
         assert message.startswith(f"{masked}: a model of family 'masked' fills gaps in texts"), command
 
 
+def test_units_that_a_masked_network_has_no_scores_of_are_named(chainrule, masked: Path, heldout: Path) -> None:
+    for unit in ("--words", "--tokens"):
+        told = chainrule("score", masked, heldout, unit).error
+        assert told.startswith(f"{masked}: {unit} is for models that continue texts")
+        assert told.endswith(f"leave {unit} out")
+
+
 def test_an_error_about_a_marker_names_the_model_that_refuses_it(
     chainrule, corpus: Path, model: Path, tmp_path: Path
 ) -> None:

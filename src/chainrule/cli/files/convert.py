@@ -171,8 +171,12 @@ def convert(
             note(f"{source}: was quantised when it was compacted, and stays so")
         converted = in_layout(model, compact=compact, bits=bits, progress=progress)
         if converted.is_compact and not model.is_compact and model.layout is None:
+            from chainrule.neural.quantization import packed_share
+
             form = "int8" if bits is None else f"{bits} bits, and vectors are rounded to eight"
-            note(f"{target}: its weights are in {form}; its figures differ a little from those of {source}")
+            share = packed_share(converted.engine.network)
+            part = "its weights" if share == 1 else f"{share:.0%} of its weights, in rows of a multiple of 32 numbers,"
+            note(f"{target}: {part} are in {form}; its figures differ a little from those of {source}")
         if isinstance(model.engine, ShardedModel) and shards is None and not is_arpa(target):
             note(f"{target}: a folder of shards, as {source} is; for one file, name it .arpa or .arpa.gz")
         if shards is not None:
