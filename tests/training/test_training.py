@@ -20,7 +20,7 @@ from training_runs import QUICK, RECURRENT, TRANSFORMER, VOCABULARY, numbers, te
 
 from chainrule.errors import EstimationError, SettingError, TextError
 from chainrule.neural.build import build
-from chainrule.neural.config import FeedforwardConfig
+from chainrule.neural.config import FeedforwardConfig, RecurrentConfig, TransformerConfig
 from chainrule.neural.language_model import NeuralModel
 from chainrule.protocol import END
 from chainrule.training import device as machine
@@ -191,6 +191,17 @@ def test_a_text_shorter_than_a_context_is_an_error() -> None:
     with pytest.raises(TextError, match="the text has 7 tokens, fewer than the context of 8"):
         trained(TRANSFORMER, stream=text(7))
     trained(TRANSFORMER, stream=text(8))
+
+
+@pytest.mark.parametrize("make", [FeedforwardConfig, RecurrentConfig, TransformerConfig])
+def test_a_context_that_nobody_chose_fits_a_short_text(make: type[NetworkConfig], tmp_path: Path) -> None:
+    network, record, told = trained(make(width=16), stream=text(30), folder=tmp_path)
+    assert (network.config.context, record["tokens_seen"]) == (30, QUICK.steps * QUICK.batch * 30)
+    assert "context=30, since the text has no more tokens" in next(one.note for one in told if one.note).splitlines()
+    again, _, told = trained(make(width=16), stream=text(30), folder=tmp_path, resume=True)
+    assert again.config == network.config
+    assert not any(report.note for report in told)
+    assert trained(make(width=16), replace(QUICK, row_tokens=10), stream=text(30))[0].config.context == make().context
 
 
 def test_a_window_longer_than_the_text_is_an_error() -> None:

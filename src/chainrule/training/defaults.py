@@ -100,6 +100,27 @@ def processes_started() -> int:
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
+def settings_left_open(config: NetworkConfig, training: TrainingConfig) -> frozenset[str]:
+    """The settings that a run may choose, since they were not given: also the context, which fits a short text."""
+    return sizes_left_open(config, training) | (frozenset({"context"}) - config.given)
+
+
+def with_context_in_text(
+    config: NetworkConfig, training: TrainingConfig, tokens: int
+) -> tuple[NetworkConfig, tuple[str, ...]]:
+    """The settings, with the context that a text of so many tokens fills, where the default one is longer; and a note.
+
+    A function of the text, so that a run that resumes keeps its context.
+    """
+    if not 0 < tokens < config.context or training.row_tokens is not None:
+        return config, ()
+    try:
+        shorter = replace(config, context=tokens)
+    except SettingError:  # other settings need a longer one
+        return config, ()
+    return shorter, (f"context={tokens}, since the text has no more tokens",)
+
+
 def row_length(config: NetworkConfig, training: TrainingConfig) -> int:
     """How many tokens a row of a step has. Raises SettingError if the network has a shorter context."""
     if training.row_tokens is not None and training.row_tokens > config.context:
