@@ -386,6 +386,9 @@ def test_measures_by_hand() -> None:
     assert [one.value for one in measures.word_errors] == [1 / 3, 1 / 3]
     assert [one.value for one in measures.character_errors] == [2 / 11, 2 / 11]
     assert (measures.fixed.value, measures.broken.value, measures.words) == (1.0, 0.5, 3)
+    nothing_wrong = measure_corrections(["the dog"], ["the dot"], ["the dog"])
+    assert (nothing_wrong.fixed, nothing_wrong.broken.value) == (None, 0.5)
+    assert ("wrong words fixed", "", "–") in nothing_wrong.rows()
     several = measure_corrections(["teh dog bit"] * 2, ["the dgo bit"] * 2, [["the dog bit"] * 2, ["a dog bit"] * 2])
     assert several.word_errors[1].value == 0.5  # one of three words, two of three: each reference counts alike
     assert several.word_errors[1].interval == (0.5, 0.5)

@@ -14,8 +14,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 import chainrule as library
+from chainrule.api.models.ngram_files import NGRAM_FILE_SUFFIXES
+from chainrule.base.files import FolderPath
 from chainrule.cli import main as command
 from chainrule.errors import TextError
+from chainrule.storage.model_folder import check_target
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -157,8 +160,8 @@ BAD_TARGETS = {
     "file/lm": "cannot be written, since {folder}/file is a file and not a folder",
     "full": "this folder holds other files and no model; choose a new folder",
     "file/lm.arpa": "there is no folder {folder}/file to write it in; create it first",
-    "new.txt": "a model is a folder, and this is the name of a file; leave out .txt, or, for an ARPA file, choose a "
-    "name that ends in .arpa or .arpa.gz; or end a folder's name with a slash",
+    "new.txt": "a model is a folder, and this is the name of a file; leave out .txt, or, for an n-gram "
+    "model as an ARPA file, choose a name that ends in .arpa or .arpa.gz; or end a folder's name with a slash",
     "taken.arpa": "exists already; use --overwrite to replace it, or choose another name",
 }
 
@@ -175,11 +178,15 @@ def test_a_model_does_not_replace_other_files(name: str, refused, model: Path, c
 
 
 def test_a_slash_at_the_end_makes_any_name_that_of_a_folder(chainrule, corpus: Path, tmp_path: Path) -> None:
-    for name in ("a.txt", "b.gz"):
+    for name in ("a.txt", "b.gz", "c.arpa", "d.combined"):
         assert chainrule("train", "uniform", corpus, "-o", f"{tmp_path}/{name}/").status == 0
         library.load(tmp_path / name).save(f"{tmp_path}/again-{name}/")
         assert (tmp_path / f"again-{name}" / "config.json").is_file()
-        with pytest.raises(library.OutputError, match="end a folder's name with a slash"):
+        assert chainrule("convert", f"{tmp_path}/{name}/", f"{tmp_path}/converted-{name}/").status == 0
+        assert (tmp_path / f"converted-{name}" / "config.json").is_file()
+        with pytest.raises(
+            library.ChainruleError, match="with a slash" if "." + name[2:] in {".txt", ".gz"} else "save a model folder"
+        ):
             library.load(tmp_path / name).save(f"{tmp_path}/third-{name}")
 
 
@@ -306,3 +313,34 @@ def test_the_status_of_a_command_is_that_of_the_process(monkeypatch: pytest.Monk
     with pytest.raises(SystemExit) as leaving:
         command.main()
     assert leaving.value.code == 2
+
+
+@pytest.mark.parametrize(
+    "name", ["net.arpa", "NET.ARPA", "net.Arpa.GZ", "net.combined", "net.fst.txt", "net.TXT", "net.vec"]
+)
+def test_a_model_without_n_grams_is_refused_the_name_of_a_file_before_the_work(
+    name: str, refused, model: Path, corpus: Path, tmp_path: Path
+) -> None:
+    target, pairs = tmp_path / name, tmp_path / "pairs.tsv"
+    pairs.write_text("a\tb\n")
+    commands = (
+        ["train", "recurrent", corpus],
+        ["train", "uniform", corpus],
+        ["train", "classifier", pairs],
+        ["train", "seq2seq", "--pairs", pairs],
+        ["train", "vectors", corpus],
+        ["mix", model, "--weights", 1],
+    )
+    for words in commands:
+        assert "this is the name of a file" in refused(1, [*words, "-o", target])
+    with pytest.raises(library.OutputError, match="name of a file"):
+        library.train(corpus, library.RecurrentConfig(), folder=target)
+    assert [path.name for path in tmp_path.iterdir()] == ["pairs.tsv"]
+
+
+def test_every_name_of_a_file_of_n_grams_is_one_that_no_folder_has(tmp_path: Path) -> None:
+    for suffix in NGRAM_FILE_SUFFIXES:
+        for name in (f"a{suffix}", f"a{suffix}".upper()):
+            with pytest.raises(library.OutputError, match="file of n-grams"):
+                check_target(tmp_path / name, overwrite=True)
+            check_target(FolderPath(tmp_path / name), overwrite=True)

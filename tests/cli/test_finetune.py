@@ -223,5 +223,9 @@ def test_a_classifier_learns_from_named_columns_and_is_measured_on_them(chainrul
     assert by_evaluate == by_classify == result.json["test"]
     labels = chainrule("classify", tmp_path / "made", tmp_path / "t.csv", "--field", "review", "--encoding", "latin-1")
     assert {line.split("\t")[0] for line in labels.lines} <= {"1", "5"}
+    assert labels.err == ""
+    (tmp_path / "labelled.tsv").write_text("text\tlabel\ngood\t5\nbad\t1\n")
+    noted = chainrule("classify", tmp_path / "made", tmp_path / "labelled.tsv")
+    assert "2 of the 3 texts end in a tab and a label" in noted.err
     refused = chainrule("train", "classifier", tmp_path / "t.csv", "-o", tmp_path / "x", "--unit", "pair", *columns)
     assert "--field, --label-field and --encoding are for labelled texts, not" in refused.error

@@ -61,6 +61,7 @@ def test_bad_pairs_and_settings_are_a_one_line_error(chainrule, mt: Path, pairs:
     assert (missing.status, "--target is missing" in missing.error) == (2, True)
     assert "there is a model already" in chainrule("train", "seq2seq", *both, "-o", mt).error
     assert "is a seq2seq model and needs a source" in chainrule("score", mt, short).error
+    assert "measure it with --pairs" in chainrule("evaluate", mt, short).error
     assert "heads of an even width" in chainrule("train", "seq2seq", *both, "-o", out, "--heads", 7).error
     alike = ["--source-tokenizer", "bpe", "--tokenizer", "bpe", "--vocabulary-size", 300, "--shared", "all"]
     refused = chainrule("train", "seq2seq", "--source", pairs[0], "--target", pairs[1], "-o", out, *TINY, *alike)

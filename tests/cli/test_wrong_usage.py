@@ -10,7 +10,7 @@ from verb_options import VERBS
 
 from chainrule.cli.main import app
 from chainrule.cli.shared.options import Needs
-from chainrule.cli.shared.wrong_usage import in_options
+from chainrule.cli.shared.wrong_usage import in_options, with_flags
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         ("take another markers='keep' or must_end=True", "take another --markers keep or --must-end"),
         ("use json=False, or stop=...", "use --no-json, or --stop"),
         ("use max_tokens=5.", "use --max-tokens 5."),
+        ("train it with output='full'", "train it with --output-layer full"),
         # What the verb has no option for, and what only looks like a setting.
         ("learning_rate is 0; say steps=4", "learning_rate is 0; say steps=4"),
         (
@@ -38,6 +39,12 @@ if TYPE_CHECKING:
 )
 def test_settings_are_named_as_the_options_of_the_verb(message: str, expected: str) -> None:
     assert in_options(message, app["generate"]) == expected
+
+
+def test_notes_name_settings_by_flags_that_the_verb_has() -> None:
+    shown = with_flags("output='adaptive', width=64 and row_tokens=32")
+    assert shown == "--output-layer adaptive, --width 64 and --row-tokens 32"
+    assert {word for word in shown.split() if word.startswith("--")} <= VERBS["train recurrent"]
 
 
 def test_options_of_several_words_take_them_one_after_the_other(chainrule, model: Path) -> None:
@@ -72,6 +79,13 @@ def test_an_error_about_one_of_several_models_says_about_which(
     ):
         message = chainrule(*command).error
         assert message.startswith(f"{masked}: a model of family 'masked' fills gaps in texts"), command
+
+
+def test_units_that_a_masked_network_has_no_scores_of_are_named(chainrule, masked: Path, heldout: Path) -> None:
+    for unit in ("--words", "--tokens"):
+        told = chainrule("score", masked, heldout, unit).error
+        assert told.startswith(f"{masked}: {unit} is for models that continue texts")
+        assert told.endswith(f"leave {unit} out")
 
 
 def test_an_error_about_a_marker_names_the_model_that_refuses_it(

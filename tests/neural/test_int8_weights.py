@@ -14,7 +14,7 @@ from chainrule.neural.build import build
 from chainrule.neural.config import MaskedConfig, RecurrentConfig, TransformerConfig
 from chainrule.neural.language_model import NeuralModel
 from chainrule.neural.layers.matrix_products import pack, unpack
-from chainrule.neural.quantization import is_quantised
+from chainrule.neural.quantization import is_quantised, packed_share
 from chainrule.neural.saving import to_state
 
 CONFIG = TransformerConfig(layers=2, width=64, heads=2, context=16)
@@ -110,12 +110,18 @@ def test_masked_networks_are_compact_too() -> None:
 
 
 def test_what_cannot_be_packed_is_refused() -> None:
-    with pytest.raises(SettingError, match="multiples of 32; this one's width is 24"):
+    with pytest.raises(SettingError, match="a multiple of 32 numbers; this one's have 24 or 40"):
         compact(network(TransformerConfig(layers=1, width=24, heads=2, context=16, feed_forward_width=40)))
     with pytest.raises(SettingError, match=r"needs a Transformer .* this one is no Transformer"):
         compact(NeuralModel(build(RecurrentConfig(layers=1), VOCABULARY)))
     with pytest.raises(SettingError, match="this one's output is adaptive"):
         compact(network(TransformerConfig(layers=1, width=32, heads=1, context=16, output="adaptive")))
+
+
+def test_rows_that_are_no_whole_blocks_stay_as_they_are() -> None:
+    own = network(TransformerConfig(layers=1, width=24, heads=2, context=16, feed_forward_width=64))
+    matrices = sum(weight.numel() for weight in own.network.parameters() if weight.ndim == 2)
+    assert packed_share(compact(own).network) == 24 * 64 / matrices  # the one whose rows have 64 numbers
 
 
 def test_packed_arrays_of_another_shape_are_damage() -> None:

@@ -145,6 +145,12 @@ def test_named_columns_of_tsv_and_other_encodings(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("stars,review,id\n5,good,1\n")
     with pytest.raises(TextError, match=r"there are no columns 'text' and 'label', but 'stars', 'review', 'id'"):
         read_labelled(tmp_path / "a.csv")
+    (tmp_path / "a.csv").write_text("review,stars\ngood,5\nbad,1\nfine,5\n")
+    with pytest.raises(TextError, match=r"line 1: 'review,stars' seems to name columns.* with field="):
+        read_labelled(tmp_path / "a.csv")
+    assert len(read_labelled(tmp_path / "a.csv", field="review", label_field="stars")) == 3
+    (tmp_path / "a.csv").write_text("great,5\ngood,5\nbad,1\n")
+    assert len(read_labelled(tmp_path / "a.csv")) == 3
     (tmp_path / "a.csv").write_text("text,label\ngood,x,3\nbad,y\n")
     bad: list[TextError] = []
     assert len(read_labelled(tmp_path / "a.csv", on_bad=bad.append)) == 1

@@ -20,12 +20,12 @@ from training_runs import QUICK, RECURRENT, TRANSFORMER, VOCABULARY, numbers, te
 
 from chainrule.errors import EstimationError, SettingError, TextError
 from chainrule.neural.build import build
-from chainrule.neural.config import FeedforwardConfig
+from chainrule.neural.config import FeedforwardConfig, RecurrentConfig, TransformerConfig
 from chainrule.neural.language_model import NeuralModel
 from chainrule.protocol import END
 from chainrule.training import device as machine
 from chainrule.training.config import TrainingConfig
-from chainrule.training.defaults import with_pair_defaults, with_stream_defaults
+from chainrule.training.defaults import recipe_for, with_pair_defaults, with_stream_defaults
 from chainrule.training.job import Validation
 from chainrule.training.objectives import next_token
 from chainrule.training.trainer import Trainer
@@ -193,6 +193,17 @@ def test_a_text_shorter_than_a_context_is_an_error() -> None:
     trained(TRANSFORMER, stream=text(8))
 
 
+@pytest.mark.parametrize("make", [FeedforwardConfig, RecurrentConfig, TransformerConfig])
+def test_a_context_that_nobody_chose_fits_a_short_text(make: type[NetworkConfig], tmp_path: Path) -> None:
+    network, record, told = trained(make(width=16), stream=text(30), folder=tmp_path)
+    assert (network.config.context, record["tokens_seen"]) == (30, QUICK.steps * QUICK.batch * 30)
+    assert "context=30, since the text has no more tokens" in next(one.note for one in told if one.note).splitlines()
+    again, _, told = trained(make(width=16), stream=text(30), folder=tmp_path, resume=True)
+    assert again.config == network.config
+    assert not any(report.note for report in told)
+    assert trained(make(width=16), replace(QUICK, row_tokens=10), stream=text(30))[0].config.context == make().context
+
+
 def test_a_window_longer_than_the_text_is_an_error() -> None:
     with pytest.raises(TextError, match="the text has 400 tokens, fewer than a window of 401"):
         trained(FeedforwardConfig(window=401, context=6))
@@ -247,6 +258,14 @@ def test_too_little_memory_says_what_to_lower(error: Exception, monkeypatch: pyt
 def test_a_batch_that_cannot_be_divided_is_an_error() -> None:
     with pytest.raises(SettingError, match="batch is 4, which cannot be split into accumulate=3 equal parts"):
         TrainingConfig(batch=4, accumulate=3)
+
+
+def test_a_batch_that_nobody_chose_is_rounded_up_to_even_shares(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = replace(QUICK, batch=None, steps=1, accumulate=3)
+    own = replace(TRANSFORMER, context=64)
+    assert trained(own, asked)[1]["tokens_seen"] == 33 * 64  # 2,048 tokens would be 32 rows
+    monkeypatch.setenv("WORLD_SIZE", "5")
+    assert recipe_for(own, replace(asked, optimiser="muon")).batch == 45
 
 
 @pytest.mark.parametrize(

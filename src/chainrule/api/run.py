@@ -24,6 +24,7 @@ from chainrule.base.memory import available_memory
 from chainrule.base.progress import COMMAND_BEGAN
 from chainrule.base.scratch import check_disk_room
 from chainrule.errors import OutputError, SettingError
+from chainrule.storage.model_folder import check_folder_name
 from chainrule.text.corpus.corpus import Corpus
 from chainrule.text.corpus.reading import compression_suffix
 from chainrule.text.corpus.streams import file_size
@@ -58,6 +59,8 @@ def training_run(options: RunOptions, progress: Progress) -> TrainingRun:
         )
     if run.resume and run.overwrite:
         raise SettingError("resume and overwrite are both given; resume to continue the run, overwrite to start again")
+    if run.folder is not None:
+        check_folder_name(run.folder)
     if run.began is None:
         run = replace(run, began=COMMAND_BEGAN.get() or time.monotonic())
     return run if run.on_report is not ignore else replace(run, on_report=on_report_of(progress))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from chainrule.base.files import FolderPath
 from chainrule.errors import SettingError, TextError
 from chainrule.protocol import END
 
@@ -37,10 +38,6 @@ def check_least(name: str, value: object, least: int, most: int | None = None) -
     shown = f"{value:,}" if is_whole else repr(value)
     bounds = f"{least} or more" if most is None else f"{least} to {most:,}"
     raise SettingError(f"{name} is {shown}; expected {'' if is_whole else 'a whole number, '}{bounds}")
-
-
-class FolderPath(type(Path())):  # type: ignore[misc]  # a concrete path of this system, from Python 3.12 on just Path
-    """A path that was written with a slash at its end, and so is that of a folder, whatever its name looks like."""
 
 
 def as_path(path: object, name: str = "path") -> Path:

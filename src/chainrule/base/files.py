@@ -94,9 +94,20 @@ def _check_regular(mode: int, path: str | os.PathLike[str], *, pipes: bool) -> N
         raise OSError(errno.EINVAL, f"it is {what}; expected a regular file: copy it to one", os.fspath(path))
 
 
+class FolderPath(type(Path())):  # type: ignore[misc]  # a concrete path of this system, from Python 3.12 on just Path
+    """A path that was written with a slash at its end, and so is that of a folder, whatever its name looks like."""
+
+    def __truediv__(self, name: str | os.PathLike[str]) -> Path:
+        """What is in the folder, which is no folder by its slash."""
+        return Path(self, name)
+
+
 def ends_in(path: str | os.PathLike[str], suffixes: tuple[str, ...]) -> bool:
-    """Whether a name ends in one of these, in small letters or capitals. suffixes: in small letters."""
-    return os.fspath(path).lower().endswith(suffixes)
+    """Whether the name of a file ends in one of these, in small letters or capitals. suffixes: in small letters.
+
+    A slash at its end makes any name that of a folder, which ends in none.
+    """
+    return not isinstance(path, FolderPath) and os.fspath(path).lower().endswith(suffixes)
 
 
 def describe_duplicate(names: Sequence[str]) -> str | None:

@@ -17,7 +17,7 @@ from chainrule.neural.packed.layouts import pack as pack_in_blocks
 
 if TYPE_CHECKING:
     from numpy import ndarray
-    from torch import nn
+    from torch import Tensor, nn
 
     from chainrule.base.progress import Progress
 
@@ -58,7 +58,7 @@ def packed_arrays(network: Network, arrays: Arrays, progress: Progress, bits: in
     if not names and not is_quantised(network):
         raise SettingError(
             "a network is compact with its matrices in eight bits or fewer, which needs a Transformer with a full "
-            f"output and widths that are multiples of 32; {_described(network)}"
+            f"output and matrices whose rows have a multiple of 32 numbers; {_described(network)}"
         )
     for done, name in enumerate(names):
         progress("packing", done, len(names))
@@ -73,8 +73,8 @@ def _described(network: Network) -> str:
     if not isinstance(config, TransformerConfig):
         return "this one is no Transformer"
     if not isinstance(network.output, FullSoftmax):
-        return f"this one's output is {config.output} (train it with output=full, --output full)"
-    return f"this one's width is {config.width}"
+        return f"this one's output is {config.output} (train it with output='full')"
+    return f"this one's have {' or '.join(map(str, sorted({weight.shape[1] for weight in network.matrices()})))}"
 
 
 def forms_of(network: nn.Module) -> list[str]:
@@ -106,18 +106,23 @@ def is_quantised(network: nn.Module) -> bool:
     return any(is_packed(weight) for weight in network.parameters())
 
 
+def packed_share(network: nn.Module) -> float:
+    """The share of the weights that may be packed which are; those of rows that are no whole blocks never are."""
+    weights = [network.get_parameter(name) for name in packable(network)]
+    return sum(_size(weight) for weight in weights if is_packed(weight)) / max(1, sum(map(_size, weights)))
+
+
 def parameters_of(network: nn.Module) -> int:
     """How many weights a network has, whatever they are stored in."""
-    total = 0
-    for weight in network.parameters():
-        if is_in_blocks(weight):
-            matrix = matrix_of(weight.detach().numpy())
-            total += matrix.rows * matrix.columns
-        elif is_packed(weight):
-            total += unpacked_shape(weight).numel()
-        else:
-            total += weight.numel()
-    return total
+    return sum(map(_size, network.parameters()))
+
+
+def _size(weight: Tensor) -> int:
+    """How many numbers a weight has."""
+    if is_in_blocks(weight):
+        matrix = matrix_of(weight.detach().numpy())
+        return matrix.rows * matrix.columns
+    return unpacked_shape(weight).numel() if is_packed(weight) else weight.numel()
 
 
 def check_trainable(network: nn.Module) -> None:

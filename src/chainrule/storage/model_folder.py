@@ -22,9 +22,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from chainrule.base.arguments import FolderPath
 from chainrule.base.distributions import check_savable
-from chainrule.base.files import check_writable, lock_folder, read_file, sync_folder
+from chainrule.base.files import FolderPath, check_writable, lock_folder, read_file, sync_folder
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import ModelFormatError, OutputError, os_errors_as
 from chainrule.storage.config_json import (
@@ -55,7 +54,9 @@ RUN = (
     "phrases",
     "discriminator",
 )  # written during training, and left by training that was killed
-_FILE_NAME = re.compile(r".+\.(txt|jsonl?|gz|bz2|xz|zst|zip|bin|gguf|pt|safetensors)")  # who gives one expects a file
+# Who gives such a name expects a file; under the names of n-grams, models are saved as files.
+_FILE_NAME = re.compile(r".+\.(txt|jsonl?|gz|bz2|xz|zst|zip|bin|gguf|pt|safetensors|vec|arpa|combined)", re.IGNORECASE)
+_NGRAM_FILE_NAME = re.compile(r".+\.(arpa|fst\.txt|combined)(\.(gz|zst|xz|bz2))?", re.IGNORECASE)
 _TEMPORARY = ".tmp"
 _SEAL = b"\n<!-- SHA-256 of the above: "
 _SHARD = re.compile(r"(shard-\d{5})\.safetensors")
@@ -68,9 +69,35 @@ _LEFTOVER = re.compile(
 )
 
 
+def check_folder_name(folder: Path) -> None:
+    """Raises OutputError where the name of a new model is that of a file, and not written with a slash at its end."""
+    if isinstance(folder, FolderPath):
+        return
+    if _NGRAM_FILE_NAME.fullmatch(folder.name):
+        raise OutputError(
+            f"{folder}: this is the name of a file of n-grams, which `chainrule convert` makes of an n-gram model; a "
+            "model is a folder: choose another name, or end it with a slash"
+        )
+    if folder.exists():
+        return
+    if folder.suffix.lower() == ".gguf":
+        raise OutputError(
+            f"{folder}: GGUF files are opened, not written; save a folder, and where it is a Transformer, "
+            "`chainrule convert --to hugging-face` writes one of which llama.cpp's converter makes a file, if it "
+            "has the architecture (it has none of BART, mBART, M2M-100 and Marian)"
+        )
+    if _FILE_NAME.fullmatch(folder.name):
+        raise OutputError(
+            f"{folder}: a model is a folder, and this is the name of a file; leave out {folder.suffix}, or, for an "
+            "n-gram model as an ARPA file, choose a name that ends in .arpa or .arpa.gz; or end a folder's name with a "
+            "slash"
+        )
+
+
 def check_target(folder: Path, *, overwrite: bool) -> None:
     """Raises OutputError if a model cannot or should not be saved here; to be called before the work, not after it."""
     with os_errors_as(OutputError, folder, "accessed", "choose another path"):
+        check_folder_name(folder)
         if folder.is_dir():
             if (folder / CONFIG).exists():
                 if _is_foreign(folder / CONFIG):
@@ -84,17 +111,6 @@ def check_target(folder: Path, *, overwrite: bool) -> None:
                 raise OutputError(f"{folder}: this folder holds other files and no model; choose a new folder")
         elif folder.exists():
             raise OutputError(f"{folder}: a file is in the way; a model is a folder, so choose another name")
-        elif folder.suffix.lower() == ".gguf":
-            raise OutputError(
-                f"{folder}: GGUF files are opened, not written; save a folder, and where it is a Transformer, "
-                "`chainrule convert --to hugging-face` writes one of which llama.cpp's converter makes a file, if it "
-                "has the architecture (it has none of BART, mBART, M2M-100 and Marian)"
-            )
-        elif _FILE_NAME.fullmatch(folder.name) and not isinstance(folder, FolderPath):
-            raise OutputError(
-                f"{folder}: a model is a folder, and this is the name of a file; leave out {folder.suffix}, or, for an "
-                "ARPA file, choose a name that ends in .arpa or .arpa.gz; or end a folder's name with a slash"
-            )
     check_writable(folder)
 
 

@@ -236,7 +236,10 @@ def _table_texts(name: str, fields: tuple[str, str], encoding: str) -> Iterator[
     between = "a comma" if is_csv else "a tab"
     columns = (0, 1)
     width = 2
-    for number, (place, shown, cells) in enumerate(_csv_rows(name, encoding) if is_csv else _tsv_rows(name, encoding)):
+    rows = list(_csv_rows(name, encoding) if is_csv else _tsv_rows(name, encoding))
+    if is_csv:
+        _check_first_row(rows, fields)
+    for number, (place, shown, cells) in enumerate(rows):
         if number == 0 and set(fields) <= set(cells):
             columns, width = (cells.index(fields[0]), cells.index(fields[1])), len(cells)
         elif number == 0 and (fields != _FIELDS or (is_csv and len(cells) != width)):
@@ -251,6 +254,22 @@ def _table_texts(name: str, fields: tuple[str, str], encoding: str) -> Iterator[
             yield TextError(f"{place}: found {shown!r}; expected a text, {between} and its label{more}")
         else:
             yield Labelled(cells[columns[0]], (cells[columns[1]].strip(),), place)
+
+
+def _check_first_row(rows: list[tuple[str, str, list[str]]], fields: tuple[str, str]) -> None:
+    """Raises TextError where the first row of CSV seems to name columns, and not those of texts and labels.
+
+    That of a table without names has a text and a label, which is one of other rows, too.
+    """
+    (place, shown, cells), *others = rows or [("", "", [])]
+    labels = [own[1].strip() for _, _, own in others if len(own) == len(_FIELDS)]
+    if len(cells) != len(_FIELDS) or set(fields) <= set(cells) or _is_header(cells) or fields != _FIELDS:
+        return
+    if cells[1].strip() not in labels and len(set(labels)) < len(labels):
+        raise TextError(
+            f"{place}: {shown!r} seems to name columns, since no other row has the label {cells[1]!r}; name those of "
+            "texts and labels with field=... and label_field=..., or put a first row text,label before it"
+        )
 
 
 def _tsv_rows(name: str, encoding: str) -> Iterator[tuple[str, str, list[str]]]:

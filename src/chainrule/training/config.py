@@ -6,7 +6,6 @@ Free of torch, so that help and completion are quick. `differences` says how two
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from chainrule.base.options import Options, check_settings, option
@@ -14,6 +13,7 @@ from chainrule.errors import SettingError
 from chainrule.training.reports import OnReport, ignore
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from typing import Self
 
     from chainrule.text.vector_files import Vectors
@@ -309,7 +309,9 @@ class TrainingRun:
 
     def __post_init__(self) -> None:
         if self.folder is not None:
-            object.__setattr__(self, "folder", Path(self.folder))
+            from chainrule.base.arguments import as_path
+
+            object.__setattr__(self, "folder", as_path(self.folder, "folder"))
 
 
 @dataclass(frozen=True)

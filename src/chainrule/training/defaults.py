@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -94,6 +95,32 @@ def sizes_left_open(config: NetworkConfig, training: TrainingConfig) -> frozense
     return frozenset({"output", *config.sizes[0], *config.repeated} - config.given)
 
 
+def processes_started() -> int:
+    """How many processes train together, as torchrun says."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def settings_left_open(config: NetworkConfig, training: TrainingConfig) -> frozenset[str]:
+    """The settings that a run may choose, since they were not given: also the context, which fits a short text."""
+    return sizes_left_open(config, training) | (frozenset({"context"}) - config.given)
+
+
+def with_context_in_text(
+    config: NetworkConfig, training: TrainingConfig, tokens: int
+) -> tuple[NetworkConfig, tuple[str, ...]]:
+    """The settings, with the context that a text of so many tokens fills, where the default one is longer; and a note.
+
+    A function of the text, so that a run that resumes keeps its context.
+    """
+    if not 0 < tokens < config.context or training.row_tokens is not None:
+        return config, ()
+    try:
+        shorter = replace(config, context=tokens)
+    except SettingError:  # other settings need a longer one
+        return config, ()
+    return shorter, (f"context={tokens}, since the text has no more tokens",)
+
+
 def row_length(config: NetworkConfig, training: TrainingConfig) -> int:
     """How many tokens a row of a step has. Raises SettingError if the network has a shorter context."""
     if training.row_tokens is not None and training.row_tokens > config.context:
@@ -111,7 +138,7 @@ def refuse_rows(training: TrainingConfig) -> None:
 
 def recipe_for(config: NetworkConfig, training: TrainingConfig) -> Recipe:
     """A recipe with the same tokens per step whatever the context; more for wide recurrent networks, on whose matrices
-    Muon is slow.
+    Muon is slow, and where its rows would not divide evenly into parts and among processes.
 
     training: the settings, with defaults filled in.
     """
@@ -124,7 +151,8 @@ def recipe_for(config: NetworkConfig, training: TrainingConfig) -> Recipe:
         rate, warm_up = (2e-3, 100) if is_recurrent else (1e-3, 100)
     else:
         rate, warm_up = (0.3, 0) if is_recurrent else (0.03, 100)
-    return Recipe.of(training, max(8, tokens // row_length(config, training)), rate, warm_up)
+    rows, shares = max(8, tokens // row_length(config, training)), training.accumulate * processes_started()
+    return Recipe.of(training, -(-rows // shares) * shares, rate, warm_up)
 
 
 def with_pair_defaults(training: TrainingConfig) -> TrainingConfig:

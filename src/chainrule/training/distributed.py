@@ -25,6 +25,7 @@ import torch.distributed as dist
 
 from chainrule.errors import ModelFormatError, OutputError, SettingError
 from chainrule.storage.safetensors import open_tensors
+from chainrule.training.defaults import processes_started
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -136,8 +137,7 @@ class Processes:
 
 def join_processes() -> Processes:
     """Joins the other processes, if torchrun started any."""
-    number = int(os.environ.get("WORLD_SIZE", "1"))
-    if number == 1:
+    if processes_started() == 1:
         return Processes()
     if not dist.is_initialized():
         dist.init_process_group("cuda:nccl,cpu:gloo" if torch.cuda.is_available() else "gloo")

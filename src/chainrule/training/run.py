@@ -21,6 +21,7 @@ from chainrule.storage.model_folder import check_target
 from chainrule.training.checkpoint import FOLDER, Checkpoints, check_same, open_checkpoint
 from chainrule.training.config import TrainingRun, settings_of
 from chainrule.training.config import settings_of as training_settings
+from chainrule.training.defaults import settings_left_open, with_context_in_text
 from chainrule.training.device import (
     Machine,
     compile_or_fall_back,
@@ -130,7 +131,11 @@ def train_network(
     elif config.is_bidirectional:
         make_job = two_sided_job
     run = run if run.began is not None else replace(run, began=time.monotonic())
+    is_open = options.start is None and "context" in settings_left_open(config, options.training)
     config, notes = with_size(make_job, stream, vocabulary_size, config, options, run)
+    if is_open:
+        config, own = with_context_in_text(config, options.training, stream.size)
+        notes += own
     job = make_job(stream, vocabulary_size, config, options)
     network, record = run_job(replace(job, notes=(*notes, *job.notes)), run)
     if isinstance(network, Residual):

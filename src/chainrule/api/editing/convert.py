@@ -67,7 +67,7 @@ def convert(
     if to not in (None, *get_args(Form)):
         raise SettingError(f"to is {to!r}; expected {' or '.join(get_args(Form))}, or nothing")
     as_path(source, "source")
-    as_path(target, "target")
+    target = as_path(target, "target")
     is_file = ends_in(target, NGRAM_FILE_SUFFIXES)
     if word_list is not None and not ends_in(target, WORD_LIST_SUFFIXES):
         raise SettingError(f"{target}: word_list is for a file whose name ends in .combined; leave it out")
@@ -78,25 +78,25 @@ def convert(
     if to in ("peft", "gguf-adapter") and compact:
         raise SettingError(f"an adapter is not compact; leave compact out with to={to!r}")
     if to == "peft":
-        check_target(Path(target), overwrite=overwrite, config=PEFT_CONFIG)
+        check_target(target, overwrite=overwrite, config=PEFT_CONFIG)
         model = _opened(source, adapter, tokenizer, allow_pickle=allow_pickle, progress=progress)
-        save_peft(model.parts, Path(target), overwrite=overwrite, progress=progress)
+        save_peft(model.parts, target, overwrite=overwrite, progress=progress)
         return model
     if to == "gguf-adapter":
         model = _opened(source, adapter, tokenizer, allow_pickle=allow_pickle, progress=progress)
-        save_gguf_adapter(model.parts, Path(target), overwrite=overwrite)
+        save_gguf_adapter(model.parts, target, overwrite=overwrite)
         return model
     if to == "hugging-face":
         if compact:
             raise SettingError("compact models are folders of ours; leave compact out with to='hugging-face'")
-        check_target(Path(target), overwrite=overwrite)
+        check_target(target, overwrite=overwrite)
         if is_seq2seq(Path(source)):
             pairs = load_pairs(source, allow_pickle=allow_pickle, progress=progress)
-            _write_for_transformers(pairs, Path(target), overwrite=overwrite, progress=progress)
+            _write_for_transformers(pairs, target, overwrite=overwrite, progress=progress)
             return pairs
         model = _opened(source, adapter, tokenizer, allow_pickle=allow_pickle, progress=progress)
         model = in_layout(model, compact=False, progress=progress)
-        save_hugging_face(model.parts, Path(target), overwrite=overwrite, progress=progress)
+        save_hugging_face(model.parts, target, overwrite=overwrite, progress=progress)
         return model
     if is_seq2seq(Path(source)):
         if tokenizer is not None or compact or is_file:
@@ -112,7 +112,7 @@ def convert(
     if shards is not None:
         model = in_shards(model, shards, progress)
     if is_file:
-        save_ngram_file(model.parts, Path(target), overwrite=overwrite, progress=progress, word_list=word_list)
+        save_ngram_file(model.parts, target, overwrite=overwrite, progress=progress, word_list=word_list)
         return model
     model.save(target, overwrite=overwrite, progress=progress)
     return model
@@ -156,7 +156,8 @@ def convert_vectors(
 
     Raises ModelFormatError, TextError, OutputError.
     """
-    check_vectors_target(Path(target), overwrite=overwrite)
+    target = as_path(target, "target")
+    check_vectors_target(target, overwrite=overwrite)
     vectors = load_vectors(source, progress=callback(progress))
     vectors.save(target, overwrite=overwrite, progress=callback(progress))
     return vectors

@@ -17,7 +17,7 @@ from chainrule import __version__
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.tokenizers import tokenizer_entry, tokenizer_from
 from chainrule.base.arguments import as_path, check_least
-from chainrule.base.files import check_new_file
+from chainrule.base.files import FolderPath, check_new_file
 from chainrule.errors import ModelFormatError, OutputError, SettingError, TextError, opening_folder
 from chainrule.report.model_card import model_card, model_rows
 from chainrule.storage.model_folder import VOCABULARY_ARRAYS, check_target, open_model, save_model, saved_family
@@ -205,7 +205,7 @@ class WordVectors:
         """
         target, on_progress = as_path(path), callback(progress)
         suffix = suffix_of(target)
-        if suffix is None:
+        if suffix is None or target.is_dir():
             self._save_folder(target, overwrite=overwrite)
             return
         check_new_file(target, overwrite=overwrite)
@@ -296,6 +296,8 @@ def _check_top(top: int) -> None:
 
 def suffix_of(path: Path) -> str | None:
     """The ending of a name that says the format of a file of vectors; None for a folder."""
+    if isinstance(path, FolderPath):
+        return None
     suffix = text_suffix(path.name)
     return suffix if suffix in _LAYOUTS else None
 
@@ -305,7 +307,9 @@ def check_vectors_target(target: Path, *, overwrite: bool) -> None:
     if suffix_of(target) is not None:
         check_new_file(target, overwrite=overwrite)
         return
-    if re.search(r"\.(arpa|[a-z]{2,4}|gguf)(\.(gz|zst|xz|bz2))?$", target.name) and not target.is_dir():
+    if re.search(r"\.(arpa|[a-z]{2,4}|gguf)(\.(gz|zst|xz|bz2))?$", target.name) and not (
+        target.is_dir() or isinstance(target, FolderPath)
+    ):
         raise OutputError(
             f"{target}: its ending names no format of word vectors; expected .vec, .txt or .bin, or a folder"
         )

@@ -19,6 +19,7 @@ from chainrule.cli.shared.options import (
     Normalise,
     Overwrite,
     WholeNumber,
+    as_output,
     given_flags,
     given_settings,
     tokenizer_of,
@@ -37,8 +38,9 @@ def convert(
     target: Annotated[
         Path,
         Parameter(
+            converter=as_output,
             help="A new model folder, or a file that ends in .arpa, .fst.txt or .combined, also with .gz, .zst, .xz or "
-            ".bz2; for word vectors, .vec, .txt or .bin."
+            ".bz2; for word vectors, .vec, .txt or .bin.",
         ),
     ],
     /,
@@ -157,7 +159,7 @@ def convert(
         return
     if shards is not None:
         check_shards_target(target, compact=compact)
-    check_model_target(target, overwrite=overwrite, compact=compact)
+    check_model_target(target, overwrite=overwrite, compact=compact, ngrams=True)
     with progress_bar() as progress:
         flags = with_defaults(TokenizerConfig, NO_FLAGS, kind=tokenizer, normalise=normalise)
         config = tokenizer and tokenizer_of(flags)
@@ -169,8 +171,12 @@ def convert(
             note(f"{source}: was quantised when it was compacted, and stays so")
         converted = in_layout(model, compact=compact, bits=bits, progress=progress)
         if converted.is_compact and not model.is_compact and model.layout is None:
+            from chainrule.neural.quantization import packed_share
+
             form = "int8" if bits is None else f"{bits} bits, and vectors are rounded to eight"
-            note(f"{target}: its weights are in {form}; its figures differ a little from those of {source}")
+            share = packed_share(converted.engine.network)
+            part = "its weights" if share == 1 else f"{share:.0%} of its weights, in rows of a multiple of 32 numbers,"
+            note(f"{target}: {part} are in {form}; its figures differ a little from those of {source}")
         if isinstance(model.engine, ShardedModel) and shards is None and not is_arpa(target):
             note(f"{target}: a folder of shards, as {source} is; for one file, name it .arpa or .arpa.gz")
         if shards is not None:

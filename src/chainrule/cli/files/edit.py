@@ -83,7 +83,7 @@ def prune(
         raise CycloptsError(msg=f"Give one of {', '.join(methods)}.")
     if histories != "discounts" and entropy is None and to_ngrams is None:
         raise CycloptsError(msg="--histories is for --entropy and --to-ngrams.")
-    check_model_target(output, overwrite=overwrite)
+    check_model_target(output, overwrite=overwrite, ngrams=True)
     began = time.perf_counter()
     with progress_bar() as progress:
         large = open_model(model, tokenizer, markers, progress)
@@ -244,7 +244,7 @@ def mix(
         cached = None if cache is None else CacheConfig(words=cache, order=cache_order)
     heldout = None if tune is None else text_for(models, reading, tune)
     _check_all_differ(models)
-    check_model_target(output, overwrite=overwrite)
+    check_model_target(output, overwrite=overwrite, ngrams=static)
     began = time.perf_counter()
     with progress_bar() as progress:
         parts = [

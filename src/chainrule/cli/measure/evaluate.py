@@ -297,6 +297,7 @@ def evaluate(
     """
     from chainrule.api.models.language_models import CausalModel
     from chainrule.api.seq2seq.caption_model import captions_pictures
+    from chainrule.api.seq2seq.seq2seq_model import is_seq2seq
     from chainrule.api.speech.speech_model import hears_sounds
 
     if of_words := given_settings(words):
@@ -355,6 +356,8 @@ def evaluate(
         return
     if captions_pictures(model):
         raise CycloptsError(msg=f"{model} captions pictures; measure it with --pictures.")
+    if is_seq2seq(model):
+        raise CycloptsError(msg=f"{model} is a seq2seq model; measure it with --pairs, or --source and --target.")
     if not texts:
         if holds_vectors(model):
             raise CycloptsError(msg=f"{model} holds word vectors; measure them with --similarity or --analogies.")

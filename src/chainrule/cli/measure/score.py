@@ -27,6 +27,7 @@ from chainrule.cli.shared.options import (
 )
 from chainrule.cli.shared.screen import count_of, note, print_json, progress_bar, writes_utf8
 from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, check_text_target, note_repairs, text_for
+from chainrule.errors import SettingError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -130,6 +131,7 @@ def score(
         return
     with progress_bar() as progress:
         scorer = open_model(model, tokenizer, markers, progress, kind=ScoringModel)
+        _check_has_units(scorer, model, by)
         note_convention(scorer, model, ends)
         if scorer.is_bidirectional and by is None:
             note("these are pseudo-log-likelihoods, not probabilities: compare them with others of this model alone")
@@ -152,6 +154,15 @@ def _units(**asked: bool) -> By | None:
     if len(names) > 1:
         raise CycloptsError(msg=f"Choose one of {' and '.join(f'--{name}' for name in names)}.")
     return cast("By", names[0]) if names else None
+
+
+def _check_has_units(model: ScoringModel, path: Path, by: By | None) -> None:
+    """Raises SettingError where parts of texts have no scores."""
+    if by is not None and model.is_bidirectional:
+        raise SettingError(
+            f"{path}: --{by} is for models that continue texts; one of family {model.family!r} fills gaps, and scores "
+            f"whole texts: leave --{by} out"
+        )
 
 
 def names_of(paths: tuple[Path, ...]) -> list[str]:
@@ -203,6 +214,8 @@ def _write_table(
             name: open_model(path, tokenizer, markers, progress, kind=ScoringModel)
             for name, path in zip(names, paths, strict=True)
         }
+        for name, path in zip(names, paths, strict=True):
+            _check_has_units(models[name], path, by)
         table = surprisal(source, models, by=by or "texts", progress=progress, **settings)
         table.save(output, overwrite=overwrite)
     for name, path in zip(names, paths, strict=True):

@@ -142,15 +142,16 @@ def _free_name(target: Path) -> Path:
     return next(name for name in names if not name.exists())
 
 
-def check_model_target(target: Path, *, overwrite: bool, compact: bool = False) -> None:
-    """Checks, before the work, that a model folder or an ARPA file may be written.
+def check_model_target(target: Path, *, overwrite: bool, compact: bool = False, ngrams: bool = False) -> None:
+    """Checks, before the work, that a model folder may be written or, where the name says so, an ARPA file.
 
-    compact: whether the model will be compact. Raises OutputError, SettingError.
+    compact: whether the model will be compact. ngrams: whether it may be one of n-grams, and so an ARPA file.
+    Raises OutputError, SettingError.
     """
     from chainrule.base.files import check_new_file
     from chainrule.storage.model_folder import check_target
 
-    if not is_arpa(target):
+    if not ngrams or not is_arpa(target):
         check_target(target, overwrite=overwrite)
         return
     if compact:

@@ -82,22 +82,22 @@ ModelPath = Annotated[
 NetworkPath = Annotated[Path, Parameter(help="A network: our folder or one of Hugging Face; a GGUF or llama2.c file.")]
 
 
-def _path(type_: Any, tokens: Sequence[Token]) -> Path:
+def as_output(type_: Any, tokens: Sequence[Token]) -> Path:
     """A path, which a slash at its end makes that of a folder."""
     value = tokens[0].value
     if not value.endswith("/"):
         return Path(value)
-    from chainrule.base.arguments import FolderPath
+    from chainrule.base.files import FolderPath
 
     return FolderPath(value)
 
 
-Output = Annotated[Path, Parameter(name=("--output", "-o"), converter=_path, help="The folder to write to.")]
+Output = Annotated[Path, Parameter(name=("--output", "-o"), converter=as_output, help="The folder to write to.")]
 ModelOutput = Annotated[
     Path,
     Parameter(
         name=("--output", "-o"),
-        converter=_path,
+        converter=as_output,
         help="A new model folder, or an ARPA file: .arpa, .arpa.gz, .zst, .xz or .bz2.",
     ),
 ]
@@ -142,7 +142,7 @@ def refuse(given: Iterable[str], why: str) -> None:
         raise CycloptsError(msg=f"--{name.replace('_', '-')} {why}.")
 
 
-_FLAGS = {"output": "--output-layer"}  # fields whose name is that of another flag
+FIELD_FLAGS = {"output": "--output-layer"}  # fields whose name is that of another flag
 
 
 def flags_of(config: type[DataclassInstance], prefix: str = "") -> Any:
@@ -189,7 +189,7 @@ def _kind_of(setting: Field[Any], hint: Any) -> Any:
 def _parameter(setting: Field[Any], kind: Any, prefix: str = "") -> Parameter:
     name, is_several = setting.metadata["flag"], get_origin(kind) is tuple
     parameter = Parameter(
-        name=f"--{prefix}{name or setting.name.replace('_', '-')}" if prefix or name else _FLAGS.get(setting.name),
+        name=f"--{prefix}{name or setting.name.replace('_', '-')}" if prefix or name else FIELD_FLAGS.get(setting.name),
         help=_sentence(setting.metadata["help"]),
         consume_multiple=is_several or None,
         negative=() if is_several or setting.metadata["is_switch"] else None,

@@ -17,7 +17,7 @@ from cyclopts import (
     UnusedCliTokensError,
 )
 
-from chainrule.cli.shared.options import NO_FLAGS, MayBeEmpty, Needs
+from chainrule.cli.shared.options import FIELD_FLAGS, NO_FLAGS, MayBeEmpty, Needs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -205,11 +205,11 @@ def in_options(message: str, verb: App) -> str:
     leave mixed=True out    leave --mixed out
     """
     names = {name.removeprefix("--").replace("-", "_"): name for name in _options(verb)}
-    names |= {setting: name for setting, name in _RENAMED.items() if name in names.values()}
+    names |= {setting: name for setting, name in (_RENAMED | FIELD_FLAGS).items() if name in names.values()}
 
     def option_of(match: re.Match[str]) -> str:
         setting, value = match.groups()
-        name = names.get(setting) or _OF_OTHER_VERBS.get(setting)
+        name = FIELD_FLAGS.get(setting) or names.get(setting) or _OF_OTHER_VERBS.get(setting)
         if name is None:
             return match[0]
         if value == "False":
@@ -224,7 +224,13 @@ def in_options(message: str, verb: App) -> str:
 
 def with_flags(note: str) -> str:
     """A note of the library, whose settings with a value are shown as options: memory='stream' as --memory stream."""
-    return _SETTING.sub(lambda match: f"--{match[1].replace('_', '-')} {match[2].strip(chr(39))}", note)
+
+    def option_of(match: re.Match[str]) -> str:
+        setting, value = match.groups()
+        name = (_RENAMED | FIELD_FLAGS).get(setting, f"--{setting.replace('_', '-')}")
+        return f"{name} {value.strip(chr(39))}"
+
+    return _SETTING.sub(option_of, note)
 
 
 # Settings with a value, and settings of several words; not part of a path, a quotation or an option.

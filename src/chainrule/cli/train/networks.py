@@ -317,7 +317,7 @@ def _train(
     from chainrule.api.training.train import train
     from chainrule.families.table import family_of
     from chainrule.training.checkpoint import is_first_process, remove_checkpoints
-    from chainrule.training.defaults import sizes_left_open
+    from chainrule.training.defaults import settings_left_open
 
     check_read_once(*texts, run.valid)
     if config.reads == "tree":
@@ -344,7 +344,7 @@ def _train(
             other_changes,
             left_open=frozenset()
             if config.reads == "tree"
-            else sizes_left_open(cast("NetworkConfig", config), TrainingConfig(**training)),
+            else settings_left_open(cast("NetworkConfig", config), TrainingConfig(**training)),
             json=run.json,
         )
         return

@@ -217,7 +217,8 @@ def uniform(
     """
     from chainrule.uniform import UniformConfig
 
-    _train(mixing.source(texts, reading), UniformConfig(), output, tokenizer, markers, overwrite=overwrite, json=json)
+    source = mixing.source(texts, reading)
+    _train(source, UniformConfig(), output, tokenizer, markers, overwrite=overwrite, json=json, ngrams=False)
 
 
 def _train(
@@ -232,10 +233,11 @@ def _train(
     tune: Source | None = None,
     compact: bool = False,
     memory: str | None = None,
+    ngrams: bool = True,
 ) -> None:
     from chainrule.api.training.train import train
 
-    check_model_target(output, overwrite=overwrite, compact=compact)
+    check_model_target(output, overwrite=overwrite, compact=compact, ngrams=ngrams)
     began = time.perf_counter()
     with progress_bar() as progress:
         model = train(
@@ -277,7 +279,7 @@ def _train_on_spark(
     check_read_once(*texts)
     if not texts or "-" in texts:
         raise CycloptsError(msg="--spark reads files; name one or more.")
-    check_model_target(output, overwrite=overwrite, compact=compact)
+    check_model_target(output, overwrite=overwrite, compact=compact, ngrams=True)
     chosen = tokenizer_of(tokenizer)
     check_training(texts, config, chosen, markers, tune=tune, shards=shards)  # before Java takes seconds to start
     began = time.perf_counter()
@@ -316,7 +318,7 @@ def _train_counts(
 
     if twice := describe_duplicate(counts):
         raise CycloptsError(msg=f"--counts names {twice}; its counts would be doubled.")
-    check_model_target(output, overwrite=overwrite, compact=compact)
+    check_model_target(output, overwrite=overwrite, compact=compact, ngrams=True)
     began = time.perf_counter()
     chosen = tokenizer_of(tokenizer) if given_settings(tokenizer) else None
     with progress_bar() as progress:

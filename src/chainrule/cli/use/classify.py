@@ -12,7 +12,7 @@ from cyclopts import CycloptsError, Parameter
 from chainrule.base.progress import silent
 from chainrule.cli.shared.models import open_model
 from chainrule.cli.shared.options import FILE, Json, ModelMarkerRule, Needs, Overwrite, TextFile
-from chainrule.cli.shared.screen import note, on_one_line, print_json, progress_bar
+from chainrule.cli.shared.screen import count_of, note, on_one_line, print_json, progress_bar
 from chainrule.cli.shared.texts import (
     DEFAULT_READING,
     LabelField,
@@ -25,6 +25,8 @@ from chainrule.cli.shared.texts import (
 from chainrule.cli.train.classifier import assess, describe, note_unseen
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from chainrule.api.models.classifier_model import ClassifierModel
     from chainrule.applications.classification import Predicted
     from chainrule.base.progress import Progress
@@ -106,20 +108,31 @@ def classify(
         if page is not None:
             check_page(labeller.classifier, page, overwrite=overwrite)
         source = reading.corpus(text)
-        empty = 0
+        empty = ends = total = 0
         shown = silent if sys.stdout.isatty() else progress  # a progress bar would break into the output
         for block in source.blocks_as_they_come(shown, "classifying"):
             for piece in block.pieces(_PART_BYTES):
-                encoded = labeller.tokenizer.encode_block(piece)
-                for prediction in predict_documents(
-                    labeller.classifier, labeller.tokenizer, encoded, piece.documents()
-                ):
+                encoded, documents = labeller.tokenizer.encode_block(piece), piece.documents()
+                ends += sum(_ends_in_label(document, labeller.classifier.labels) for document in documents)
+                total += len(documents)
+                for prediction in predict_documents(labeller.classifier, labeller.tokenizer, encoded, documents):
                     _print(prediction, unit == "word", json=json)
                     empty += not any(prediction.units)
                 sys.stdout.flush()
     note_repairs(source)
+    if 2 * ends > total:
+        note(
+            f"{ends:,} of the {count_of(total, 'text')} end in a tab and a label, which is read as a part of them; "
+            f"`chainrule evaluate {model} {text}` reads labelled texts, and measures"
+        )
     if empty:
         note(f"{empty:,} of the texts are empty; their labels mean nothing")
+
+
+def _ends_in_label(document: str, labels: Collection[str]) -> bool:
+    """Whether this is a line of a file of labelled texts."""
+    _, tab, label = document.rpartition("\t")
+    return bool(tab) and label.strip() in labels
 
 
 def show_accuracy(

@@ -111,8 +111,8 @@ _DRAWS_IN_INTERVALS = 16  # of references, for each resample
 
 class CorrectionMeasures(NamedTuple):
     """word_errors, character_errors, gleu: before and after; shares, not percent. fixed: the share of wrong words that
-    are right afterwards. broken: the share of right words that are wrong afterwards. words: how many words the
-    references have.
+    are right afterwards. broken: the share of right words that are wrong afterwards. Both are None where there are no
+    such words. words: how many words the references have.
 
     f_half: F0.5 of edits, by errant, if requested. changes: each with its probability and its gain.
     """
@@ -120,8 +120,8 @@ class CorrectionMeasures(NamedTuple):
     word_errors: tuple[Estimate, Estimate]
     character_errors: tuple[Estimate, Estimate]
     gleu: tuple[Estimate, Estimate]
-    fixed: Estimate
-    broken: Estimate
+    fixed: Estimate | None
+    broken: Estimate | None
     words: int
     f_half: Estimate | None = None
     changes: JudgedChanges | None = None
@@ -130,7 +130,8 @@ class CorrectionMeasures(NamedTuple):
         """For a table: name, before, after."""
         both = (("word error rate", self.word_errors), ("character error rate", self.character_errors))
         rows = [(name, before.percent(), after.percent()) for name, (before, after) in (*both, ("GLEU", self.gleu))]
-        rows += [("wrong words fixed", "", self.fixed.percent()), ("right words broken", "", self.broken.percent())]
+        for name, share in (("wrong words fixed", self.fixed), ("right words broken", self.broken)):
+            rows.append((name, "", "–" if share is None else share.percent()))
         if self.f_half is not None:
             rows.append(("F0.5 of edits (errant)", "", self.f_half.percent()))
         return [(f"{self.words:,} words", "before", "after"), *rows]
@@ -159,8 +160,8 @@ def measure_corrections(
         word_errors=(_rate(WordErrors(), texts, lists), _rate(WordErrors(), corrected, lists)),
         character_errors=(_rate(CharacterErrors(), texts, lists), _rate(CharacterErrors(), corrected, lists)),
         gleu=(_gleu(texts, texts, lists), _gleu(texts, corrected, lists)),
-        fixed=_figure([counts[:, :2]], _share),
-        broken=_figure([counts[:, 2:]], _share),
+        fixed=_share_of(counts[:, :2]),
+        broken=_share_of(counts[:, 2:]),
         words=sum(len(text.split()) for one in lists for text in one),
         f_half=None if edits is None else _figure([edit_statistics(texts, corrected, lists, edits)], f_half),
     )
@@ -183,6 +184,11 @@ def _gleu(texts: Sequence[str], corrected: Sequence[str], references: Sequence[S
 def _figure(statistics: list[Int64[ndarray, "texts statistics"]], value: Callable[..., ndarray]) -> Estimate:
     point = value(*(rows.sum(axis=0).astype(np.float64) for rows in statistics))
     return Estimate(float(point), interval_of_sums(statistics, value))
+
+
+def _share_of(counts: Int64[ndarray, "texts 2"]) -> Estimate | None:
+    """The share of the second counts that the first are; None where there are none."""
+    return _figure([counts], _share) if counts[:, 1].any() else None
 
 
 def _share(sums: Float64[ndarray, "*several 2"]) -> Float64[ndarray, "*several"]:
