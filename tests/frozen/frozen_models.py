@@ -46,7 +46,16 @@ STEPS = chainrule.TrainingConfig(steps=2, batch=2, compile="no", precision="floa
 EXACT = ("uniform", "ngram")  # families whose arrays are the same on every machine
 SOURCES = ["ein hund rennt", "eine katze schläft", "zwei hunde rennen", "ein mann liest"] * 8
 TARGETS = ["a dog runs", "a cat sleeps", "two dogs run", "a man reads"] * 8
-_TIMES = ("trained", "seconds", "training_seconds", "run_seconds", "token_seconds", "elapsed")
+_TIMES = (
+    "trained",
+    "seconds",
+    "training_seconds",
+    "run_seconds",
+    "token_seconds",
+    "elapsed",
+    "total_seconds",
+    "earlier_seconds",
+)
 _PLACES = (
     "command",
     "versions",
