@@ -251,8 +251,8 @@ def next_tokens(
 
     with progress_bar() as progress:
         opened = open_model(model, tokenizer, markers, progress, kind=CausalModel)
-        _note_unknown_words(opened, prompt)
         pairs = opened.next(prompt, top)
+        _note_unknown_words(opened, prompt)
     if json:
         rows = [{"token": token, "prob": prob, "log_prob": math.log(prob)} for token, prob in pairs]
         print_json(rows)
