@@ -227,10 +227,12 @@ def test_what_could_learn_its_text_by_heart_has_dropout(
 
 
 def test_a_recurrent_network_has_dropout_earlier(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sizes, "_trial", lambda *_: Trial(1, 1600, 400 * 5))
+    """1,500 parameters for 400 tokens are 3.75, times 4 passes 15."""
     options = StreamOptions(training=MINUTES)
-    fitted, _ = sizes.with_size(next_token_job, text(400), 11, RecurrentConfig(), options, TrainingRun())
-    assert (fitted.input_dropout, fitted.output_dropout) == (0.1, 0.3)
+    for tokens, dropout in ((400 * 4, (0.1, 0.3)), (400 * 4 - 1, (0.0, 0.0))):
+        monkeypatch.setattr(sizes, "_trial", lambda *_, tokens=tokens: Trial(1, 1500, tokens))
+        fitted, _ = sizes.with_size(next_token_job, text(400), 11, RecurrentConfig(), options, TrainingRun())
+        assert (fitted.input_dropout, fitted.output_dropout) == dropout
 
 
 @pytest.mark.usefixtures("two_sizes")

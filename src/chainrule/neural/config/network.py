@@ -41,7 +41,7 @@ class NetworkConfig:
     # Dropout that minutes choose where a text would be learned by heart without it: from so many passes over it on,
     # times parameters for each of its tokens.
     repeated: ClassVar[dict[str, float]] = {}
-    by_heart: ClassVar[float] = 20.0
+    by_heart: ClassVar[float] = 15.0
 
     width: int
     context: int
