@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import chainrule as library
-from chainrule.api.models.ngram_files import NGRAM_FILE_SUFFIXES
-from chainrule.base.files import FolderPath
+from chainrule.base.files import NGRAM_FILE_SUFFIXES, FolderPath
 from chainrule.cli import main as command
 from chainrule.errors import TextError
 from chainrule.storage.model_folder import check_target

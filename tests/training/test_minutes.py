@@ -262,6 +262,22 @@ class Stop:
             os.kill(os.getpid(), signal.SIGINT)
 
 
+@pytest.mark.parametrize("row", [0.25, 1.0], ids=["quick enough", "a step takes more than a trial may"])
+def test_a_trial_leaves_no_gradients(row: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    Machine(row).installed(monkeypatch)
+    left = []
+
+    def chosen(job: Any, network: Any, *arguments: Any) -> int:
+        rows = sizes.choose_batch(job, network, *arguments)
+        left.extend(parameter.grad for parameter in network.parameters())
+        return rows
+
+    monkeypatch.setattr(run_module, "choose_batch", chosen)
+    trained(replace(TRANSFORMER, context=64), replace(MINUTES, batch=None), text(3000))
+    assert left
+    assert all(gradient is None for gradient in left)
+
+
 @pytest.mark.parametrize(
     ("optimiser", "memory"), [("adamw", 0), ("muon", 0), ("muon", 2)], ids=["adamw", "muon", "with a table"]
 )

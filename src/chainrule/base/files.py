@@ -44,7 +44,11 @@ _COMPRESSORS: dict[str, Callable[..., Any]] = {
     ".xz": partial(lzma.LZMAFile, mode="wb"),
     ".bz2": partial(bz2.BZ2File, mode="wb"),
 }
-
+# How names of files end that hold n-grams for other programs: ARPA, automata of OpenFst, word lists of Android.
+ARPA_SUFFIXES, FST_SUFFIXES, WORD_LIST_SUFFIXES = (
+    tuple(f"{form}{compression}" for compression in ("", *DECOMPRESSORS)) for form in (".arpa", ".fst.txt", ".combined")
+)
+NGRAM_FILE_SUFFIXES = (*ARPA_SUFFIXES, *FST_SUFFIXES, *WORD_LIST_SUFFIXES)
 
 _PIECE = 1 << 16  # bytes
 MOST_READ = 1 << 28  # bytes of a file that is read whole: a tokenizer of a million tokens has a tenth of that
@@ -102,12 +106,18 @@ class FolderPath(type(Path())):  # type: ignore[misc]  # a concrete path of this
         return Path(self, name)
 
 
-def ends_in(path: str | os.PathLike[str], suffixes: tuple[str, ...]) -> bool:
-    """Whether the name of a file ends in one of these, in small letters or capitals. suffixes: in small letters.
+def ending_of(path: str | os.PathLike[str], suffixes: tuple[str, ...]) -> str:
+    """The longest of these in which the name of a file ends, in small letters or capitals; empty without any.
 
-    A slash at its end makes any name that of a folder, which ends in none.
+    suffixes: in small letters. A slash at its end makes any name that of a folder, which ends in none.
     """
-    return not isinstance(path, FolderPath) and os.fspath(path).lower().endswith(suffixes)
+    name = "" if isinstance(path, FolderPath) else os.fspath(path).lower()
+    return max((suffix for suffix in suffixes if name.endswith(suffix)), key=len, default="")
+
+
+def ends_in(path: str | os.PathLike[str], suffixes: tuple[str, ...]) -> bool:
+    """Whether the name of a file ends in one of these: as `ending_of`."""
+    return bool(ending_of(path, suffixes))
 
 
 def describe_duplicate(names: Sequence[str]) -> str | None:

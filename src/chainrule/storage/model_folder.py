@@ -23,7 +23,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chainrule.base.distributions import check_savable
-from chainrule.base.files import FolderPath, check_writable, lock_folder, read_file, sync_folder
+from chainrule.base.files import (
+    NGRAM_FILE_SUFFIXES,
+    FolderPath,
+    check_writable,
+    ends_in,
+    lock_folder,
+    read_file,
+    sync_folder,
+)
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import ModelFormatError, OutputError, os_errors_as
 from chainrule.storage.config_json import (
@@ -54,9 +62,8 @@ RUN = (
     "phrases",
     "discriminator",
 )  # written during training, and left by training that was killed
-# Who gives such a name expects a file; under the names of n-grams, models are saved as files.
-_FILE_NAME = re.compile(r".+\.(txt|jsonl?|gz|bz2|xz|zst|zip|bin|gguf|pt|safetensors|vec|arpa|combined)", re.IGNORECASE)
-_NGRAM_FILE_NAME = re.compile(r".+\.(arpa|fst\.txt|combined)(\.(gz|zst|xz|bz2))?", re.IGNORECASE)
+# Who gives such a name expects a file.
+_FILE_NAME = re.compile(r".+\.(txt|jsonl?|gz|bz2|xz|zst|zip|bin|gguf|pt|safetensors|vec)", re.IGNORECASE)
 _TEMPORARY = ".tmp"
 _SEAL = b"\n<!-- SHA-256 of the above: "
 _SHARD = re.compile(r"(shard-\d{5})\.safetensors")
@@ -73,7 +80,7 @@ def check_folder_name(folder: Path) -> None:
     """Raises OutputError where the name of a new model is that of a file, and not written with a slash at its end."""
     if isinstance(folder, FolderPath):
         return
-    if _NGRAM_FILE_NAME.fullmatch(folder.name):
+    if ends_in(folder, NGRAM_FILE_SUFFIXES):
         raise OutputError(
             f"{folder}: this is the name of a file of n-grams, which `chainrule convert` makes of an n-gram model; a "
             "model is a folder: choose another name, or end it with a slash"

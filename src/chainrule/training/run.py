@@ -39,7 +39,7 @@ from chainrule.training.objectives.next_token import next_token_job
 from chainrule.training.objectives.residual import Residual, residual_job
 from chainrule.training.reports import REPORTED_FIGURES, Log, Report, interruptions
 from chainrule.training.sizes import choose_batch, with_size
-from chainrule.training.timetable import SAVING_SHARE, Timetable
+from chainrule.training.timetable import SAVING_SHARE, Timetable, time_left
 from chainrule.training.trainer import Trainer
 
 if TYPE_CHECKING:
@@ -241,7 +241,8 @@ class _RunningJob(Generic[N]):
         if progress is not None:
             batch = progress.batch
         elif training.batch is None and training.minutes is not None and setup.processes.sharding is None:
-            batch = choose_batch(job, self.network, setup, objective, matrices, 60 * training.minutes)
+            budget = time_left(60 * training.minutes, time.monotonic() - self.part_began)
+            batch = choose_batch(job, self.network, setup, objective, matrices, budget)
         if batch is not None and batch != recipe.batch:
             if progress is None:
                 self.notes.append(f"the batch is {batch}, not {recipe.batch}, to take more steps in the time given")

@@ -20,7 +20,7 @@ from chainrule.training.device import explain_out_of_memory, machine_for
 from chainrule.training.distributed import join_processes
 from chainrule.training.job import N, Setup
 from chainrule.training.optimisers import Optimisers
-from chainrule.training.timetable import FINAL_SHARE, LEARNING_SHARE, batch_choices, choose_rows
+from chainrule.training.timetable import FINAL_SHARE, LEARNING_SHARE, batch_choices, choose_rows, time_left
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -85,15 +85,15 @@ def _costs(
     network.train()
     with torch.random.fork_rng(devices):
         of_few = _gradients(job, network, setup, few)
-        once = _seconds_of(of_few, setup)
-        if once > _MOST_SHARE * budget:
-            return Costs(once / few, 0.0)
-        once = _seconds_of(of_few, setup)  # the first one also warmed up
+        _, once = (_seconds_of(of_few, setup) for _ in range(2))  # the first one also warms up
+        is_slow = once > _MOST_SHARE * budget
         works = {"few": of_few, "updating": lambda: optimisers.step(0.0)}
         if few < many <= _MOST_SHARE * budget / (2 * once / few):
             works["many"] = _gradients(job, network, setup, many)
-        times = dict(zip(works, _seconds(list(works.values()), setup, enough), strict=True))
+        times = {} if is_slow else dict(zip(works, _seconds(list(works.values()), setup, enough), strict=True))
     network.zero_grad(set_to_none=True)
+    if is_slow:
+        return Costs(once / few, 0.0)
     least = {name: min(every) for name, every in times.items()}
     row = least["few"] / few
     if "many" in least:
@@ -226,7 +226,7 @@ def with_size(
     if not names & config.sizes[0].keys():
         return config, tuple(notes)
     budget = 60 * training.minutes
-    left = budget if run.began is None else max(budget / 2, budget - (time.monotonic() - run.began))
+    left = budget if run.began is None else time_left(budget, time.monotonic() - run.began)
 
     def trial(size: NetworkConfig) -> Trial:
         job = make_job(stream[:_TRIAL_TEXT], vocabulary_size, size, tried)
@@ -237,15 +237,19 @@ def with_size(
     if fitted is None:
         return config, tuple(notes)
     notes[:0] = _notes(fitted, names, budget, stream.size)
+    config, why = _with_dropout(fitted, names, stream.size)
+    return config, (*notes, *why)
+
+
+def _with_dropout(fitted: FittedSize, names: frozenset[str], text: int) -> tuple[NetworkConfig, tuple[str, ...]]:
+    """The settings, with dropout where a text of so many tokens would be learned by heart without; and a note."""
+    config, trial, _ = fitted
     dropout: dict[str, Any] = {name: share for name, share in config.repeated.items() if name in names}
-    passes, share = fitted.trial.tokens / stream.size, fitted.trial.parameters / stream.size
-    if dropout and passes * share >= config.by_heart:
-        notes.append(
-            f"{_shown(dropout)}, since {share:.2g} parameters for each token of the text read it {passes:.2g} times"
-        )
-    else:
-        dropout = {}
-    return replace(fitted.config, **dropout), tuple(notes)
+    passes, share = trial.tokens / text, trial.parameters / text
+    if not dropout or passes * share < config.by_heart:
+        return config, ()
+    why = f"{_shown(dropout)}, since {share:.2g} parameters for each token of the text read it {passes:.2g} times"
+    return replace(config, **dropout), (why,)
 
 
 def _trial(job: TrainingJob[Network], budget: float) -> Trial:

@@ -55,6 +55,13 @@ def layout(training: TrainingConfig, steps: int, tokens: int, text: int) -> Layo
     return Layout(every, min(text, sample))
 
 
+def time_left(budget: float, passed: float) -> float:
+    """Seconds of a budget that a run has, where so many have passed: half of them at least, however long it took to
+    read the text.
+    """
+    return max(budget / 2, budget - passed)
+
+
 def batch_choices(rows: int, row_tokens: float, shares: int) -> list[int]:
     """Batch sizes to choose from: `rows`, halved while it divides evenly into `shares` and has enough tokens."""
     choices = [rows]
@@ -148,7 +155,7 @@ class Timetable:
         self.plans, self.save_seconds, token_seconds = 0, 0.0, None
         self.notes: list[str] = []
         self.began = began
-        if self.budget is not None and (late := self.elapsed - self.budget / 2) > 0:
+        if self.budget is not None and (late := self.elapsed + time_left(self.budget, self.elapsed) - self.budget) > 0:
             self.notes.append(f"{self.elapsed:.0f} s passed before training, which takes half of the minutes at least")
             self.began += late
         if resumed is not None:

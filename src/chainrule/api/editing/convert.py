@@ -9,14 +9,13 @@ from chainrule.api.models.adapter_files import save_gguf_adapter, save_peft
 from chainrule.api.models.load_model import build_model, load, load_adapter
 from chainrule.api.models.model import save_hugging_face
 from chainrule.api.models.model_info import info_of_pairs
-from chainrule.api.models.ngram_files import NGRAM_FILE_SUFFIXES, save_ngram_file
+from chainrule.api.models.ngram_files import save_ngram_file
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel, is_seq2seq, load_pairs
 from chainrule.api.vectors.word_vectors import WordVectors, check_vectors_target, load_vectors
 from chainrule.base.arguments import as_path
-from chainrule.base.files import ends_in
+from chainrule.base.files import NGRAM_FILE_SUFFIXES, WORD_LIST_SUFFIXES, ends_in
 from chainrule.errors import SettingError
-from chainrule.ngram.exports.config import WORD_LIST_SUFFIXES, WordListConfig
 from chainrule.open_models.adapters import CONFIG as PEFT_CONFIG
 from chainrule.report.model_card import model_card
 from chainrule.storage.hugging_face import check_target, write_folder
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 
     from chainrule.api.models.model import Model
     from chainrule.base.progress import Progress
+    from chainrule.ngram.exports.config import WordListConfig
     from chainrule.text.tokenization.config import TokenizerConfig
 
 Form = Literal["hugging-face", "peft", "gguf-adapter"]

@@ -16,12 +16,11 @@ from chainrule.api.models.classifier_model import ClassifierModel
 from chainrule.api.models.embedding_model import EmbeddingModel
 from chainrule.api.models.language_models import CausalModel, CausalNetwork, MaskedModel
 from chainrule.api.tokenizers import saved_tokenizer, tokenizer_from
-from chainrule.base.files import ends_in
+from chainrule.base.files import ARPA_SUFFIXES, ends_in
 from chainrule.base.memory import collection_paused
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import ModelFormatError, SettingError, opening_folder, prefix_errors
 from chainrule.families.table import FAMILIES
-from chainrule.ngram.arpa.lines import ARPA_SUFFIXES
 from chainrule.open_models import pictures
 from chainrule.open_models.adapters import is_peft
 from chainrule.open_models.adapters import read_config as read_peft_config

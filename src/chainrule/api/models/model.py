@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 
 from chainrule.api.models.adapter_files import save_adapter
 from chainrule.api.models.model_info import ModelParts, info_of_model, size_of
-from chainrule.api.models.ngram_files import NGRAM_FILE_SUFFIXES, save_ngram_file
+from chainrule.api.models.ngram_files import save_ngram_file
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.tokenizers import tokenizer_entry
 from chainrule.base.arguments import as_path
-from chainrule.base.files import ends_in
+from chainrule.base.files import NGRAM_FILE_SUFFIXES, ends_in
 from chainrule.errors import SettingError, WrongModelError
 from chainrule.families.table import FAMILIES
 from chainrule.report.model_card import model_card

@@ -9,11 +9,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from chainrule.base.files import ends_in
+from chainrule.base.files import ARPA_SUFFIXES, FST_SUFFIXES, ending_of, ends_in
 from chainrule.errors import OutputError, SettingError
 from chainrule.families.table import FAMILIES
-from chainrule.ngram.arpa.lines import ARPA_SUFFIXES
-from chainrule.ngram.exports.config import FST_SUFFIXES, WORD_LIST_SUFFIXES, WordListConfig
+from chainrule.ngram.exports.config import WordListConfig
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
     from chainrule.base.progress import Progress
     from chainrule.ngram.models.padded_model import PaddedModel
     from chainrule.ngram.models.table_models import NGramModel
-
-NGRAM_FILE_SUFFIXES = (*ARPA_SUFFIXES, *FST_SUFFIXES, *WORD_LIST_SUFFIXES)
 
 
 def save_ngram_file(
@@ -40,8 +37,7 @@ def save_ngram_file(
 
 def symbols_path(path: Path) -> Path:
     """The file of the symbols of an automaton: lm.syms beside lm.fst.txt."""
-    suffix = next(suffix for suffix in FST_SUFFIXES[::-1] if ends_in(path, (suffix,)))
-    return path.with_name(path.name[: -len(suffix)] + ".syms")
+    return path.with_name(path.name[: -len(ending_of(path, FST_SUFFIXES))] + ".syms")
 
 
 def check_ngram_file(path: Path, *, overwrite: bool) -> None:

@@ -28,7 +28,7 @@ from chainrule.cli.shared.options import (
 from chainrule.cli.shared.screen import note, print_json, progress_bar
 from chainrule.cli.shared.server_options import ModelOrName, ServerOptions
 from chainrule.errors import ChainruleError, SettingError
-from chainrule.ngram.exports.config import FST_SUFFIXES, WORD_LIST_SUFFIXES, WordListConfig
+from chainrule.ngram.exports.config import WordListConfig
 
 Form = Literal["hugging-face", "peft", "gguf-adapter"]
 
@@ -115,7 +115,7 @@ def convert(
     from chainrule.api.models.load_model import load_adapter
     from chainrule.api.models.ngram_files import check_ngram_file, save_ngram_file
     from chainrule.api.seq2seq.seq2seq_model import is_seq2seq
-    from chainrule.base.files import ends_in
+    from chainrule.base.files import FST_SUFFIXES, WORD_LIST_SUFFIXES, ends_in
     from chainrule.ngram.models.sharded_model import ShardedModel
     from chainrule.text.tokenization.config import TokenizerConfig
 

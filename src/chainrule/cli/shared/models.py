@@ -96,8 +96,7 @@ def note_drafts(drafting: Drafting | None) -> None:
 
 def is_arpa(path: Path) -> bool:
     """Whether this is the name of an ARPA file."""
-    from chainrule.base.files import ends_in
-    from chainrule.ngram.arpa.lines import ARPA_SUFFIXES
+    from chainrule.base.files import ARPA_SUFFIXES, ends_in
 
     return ends_in(path, ARPA_SUFFIXES)
 
@@ -136,8 +135,10 @@ def save_or_keep(
 
 def _free_name(target: Path) -> Path:
     """A path that does not exist yet: lm-2 for lm, lm-2.arpa.gz for lm.arpa.gz."""
-    at = target.name.lower().find(".arpa")
-    stem, suffix = (target.name, "") if at < 0 else (target.name[:at], target.name[at:])
+    from chainrule.base.files import ARPA_SUFFIXES, ending_of
+
+    at = len(target.name) - len(ending_of(target, ARPA_SUFFIXES))
+    stem, suffix = target.name[:at], target.name[at:]
     names = (target.with_name(f"{stem}-{number}{suffix}") for number in count(2))
     return next(name for name in names if not name.exists())
 

@@ -205,11 +205,11 @@ def in_options(message: str, verb: App) -> str:
     leave mixed=True out    leave --mixed out
     """
     names = {name.removeprefix("--").replace("-", "_"): name for name in _options(verb)}
-    names |= {setting: name for setting, name in (_RENAMED | FIELD_FLAGS).items() if name in names.values()}
+    names |= {setting: name for setting, name in _RENAMED.items() if name in names.values()} | FIELD_FLAGS
 
     def option_of(match: re.Match[str]) -> str:
         setting, value = match.groups()
-        name = FIELD_FLAGS.get(setting) or names.get(setting) or _OF_OTHER_VERBS.get(setting)
+        name = names.get(setting) or _OF_OTHER_VERBS.get(setting)
         if name is None:
             return match[0]
         if value == "False":

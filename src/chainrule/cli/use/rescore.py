@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.api.texts.config import RescoreOptions
-from chainrule.base.files import compressing, ends_in, replace_file
+from chainrule.base.files import ARPA_SUFFIXES, compressing, ending_of, replace_file
 from chainrule.cli.shared.models import open_model
 from chainrule.cli.shared.options import (
     NO_FLAGS,
@@ -160,16 +160,14 @@ def _scorers(
     """Opens the models and returns their scorers by name. Raises ModelFormatError, SettingError."""
     from chainrule.api.seq2seq.seq2seq_model import is_seq2seq, load_pairs
     from chainrule.api.texts.rescore import hypothesis_scorer
-    from chainrule.ngram.arpa.lines import ARPA_SUFFIXES
 
     scorers: dict[str, HypothesisScorer] = {}
     for given in models:
         name, _, rest = given.partition("=")
         path = Path(rest if rest and not Path(given).exists() else given)
         if not rest or Path(given).exists():
-            suffix = next((suffix for suffix in ARPA_SUFFIXES if ends_in(path, (suffix,))), "")
             name = path.resolve().name
-            name = name[: len(name) - len(suffix)]
+            name = name[: len(name) - len(ending_of(path, ARPA_SUFFIXES))]
         if name in scorers:
             raise SettingError(f"two models are named {name!r}; rename one with --model NAME=PATH")
         with prefix_errors(str(path)):

@@ -150,6 +150,3 @@ def open_arpa(path: Path, progress: Progress) -> Iterator[ArpaSource]:
             yield ArpaSource(str(path), raw, report, status.st_size if is_regular else None)
         else:
             yield ArpaSource(str(path), stack.enter_context(opener(raw)), report, None)
-
-
-ARPA_SUFFIXES = (".arpa", ".arpa.gz", ".arpa.zst", ".arpa.xz", ".arpa.bz2")

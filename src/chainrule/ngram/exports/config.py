@@ -13,9 +13,6 @@ from chainrule.errors import SettingError
 if TYPE_CHECKING:
     from os import PathLike
 
-_COMPRESSIONS = ("", ".gz", ".zst", ".xz", ".bz2")
-FST_SUFFIXES = tuple(f".fst.txt{end}" for end in _COMPRESSIONS)
-WORD_LIST_SUFFIXES = tuple(f".combined{end}" for end in _COMPRESSIONS)
 _LOCALE = re.compile(r"[A-Za-z]{2,3}(_[A-Za-z0-9]+)*")
 
 
