@@ -11,7 +11,8 @@ sys.path.append(str(Path(__file__).parents[1] / "open_models"))
 from test_gguf_encoders import build, write
 from test_gguf_pairs import write as write_t5
 from tiny_files import llama_of_512, save_mxfp4, write_gguf, write_llama2c
-from tiny_models import CAUSAL, MASKED, PAIRS, byte_level, framed, save, save_pieces, shaken, unigrams, word_pieces
+from tiny_models import CAUSAL, MASKED, PAIRS, save, shaken
+from tiny_tokenizers import byte_level, framed, save_pieces, unigrams, word_pieces
 
 _CAUSAL = {
     "gpt2": "gpt2",

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
-from tiny_models import CAUSAL, begun, byte_level, save, shaken
+from tiny_models import CAUSAL, save, shaken
+from tiny_tokenizers import begun, byte_level
 
 import chainrule
 from chainrule import ChainruleError, ModelFormatError

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import torch
-from tiny_models import END, ROWS, TEXTS, byte_level, save, shaken, transformers
+from tiny_models import save, shaken, transformers
+from tiny_tokenizers import END, ROWS, TEXTS, byte_level
 
 import chainrule
 from chainrule.errors import ModelFormatError, SettingError

@@ -13,7 +13,8 @@ import pytest
 import torch
 from safetensors.numpy import load_file, save_file
 from samples import sampled
-from tiny_models import CAUSAL, END, TEXTS, byte_level, save, shaken
+from tiny_models import CAUSAL, save, shaken
+from tiny_tokenizers import END, TEXTS, byte_level
 
 import chainrule
 from chainrule.open_models.vocabulary import TokenIdMap

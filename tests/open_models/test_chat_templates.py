@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import torch
-from tiny_models import CAUSAL, END, save, shaken, transformers
+from tiny_models import CAUSAL, save, shaken, transformers
+from tiny_tokenizers import END
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 import chainrule

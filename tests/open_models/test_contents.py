@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tiny_files import write_gguf
-from tiny_models import CAUSAL, byte_level, save, shaken
+from tiny_models import CAUSAL, save, shaken
+from tiny_tokenizers import byte_level
 
 import chainrule
 from chainrule.cli.main import run

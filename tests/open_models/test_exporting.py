@@ -11,7 +11,8 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
 from samples import sampled
-from tiny_models import CAUSAL, MASKED, TEXTS, byte_level, save, shaken, tokenizer_of, transformers
+from tiny_models import CAUSAL, MASKED, save, shaken, transformers
+from tiny_tokenizers import TEXTS, byte_level, tokenizer_of
 
 import chainrule
 from chainrule import SettingError

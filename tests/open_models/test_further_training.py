@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from tiny_models import CAUSAL, TEXTS, byte_level, save, shaken
+from tiny_models import CAUSAL, save, shaken
+from tiny_tokenizers import TEXTS, byte_level
 
 import chainrule
 from chainrule.open_models.vocabulary import TokenIdMap

@@ -16,7 +16,8 @@ import torch
 from safetensors.numpy import load_file
 from samples import sampled
 from tiny_files import write_gguf
-from tiny_models import CAUSAL, TEXTS, byte_level, shaken, tiny
+from tiny_models import CAUSAL, shaken, tiny
+from tiny_tokenizers import TEXTS, byte_level
 from tokenizers import Tokenizer
 
 import chainrule

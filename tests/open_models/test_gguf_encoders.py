@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import torch
 from safetensors.numpy import load_file
-from tiny_models import TEXTS, masked_byte_level, shaken, transformers, unigrams, word_pieces
+from tiny_models import shaken, transformers
+from tiny_tokenizers import TEXTS, masked_byte_level, unigrams, word_pieces
 
 import chainrule
 from chainrule import ModelFormatError

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import torch
 from safetensors.numpy import load_file
-from tiny_models import PAIRS, SOURCES, TEXTS, shaken, unigrams
+from tiny_models import PAIRS, shaken
+from tiny_tokenizers import SOURCES, TEXTS, unigrams
 
 import chainrule
 from chainrule import ModelFormatError, OutputError

@@ -11,7 +11,8 @@ import pytest
 import torch
 from safetensors.numpy import load_file, save_file
 from samples import sampled
-from tiny_models import FRAMES, PAIRS, SOURCES, TEXTS, framed, save, save_pieces, shaken, transformers, unigrams
+from tiny_models import PAIRS, save, shaken, transformers
+from tiny_tokenizers import FRAMES, SOURCES, TEXTS, framed, save_pieces, unigrams
 
 import chainrule
 from chainrule.cli.main import run

@@ -14,7 +14,8 @@ import torch
 from gguf import GGUFReader
 from safetensors.numpy import load_file, save_file
 from tiny_files import write_gguf
-from tiny_models import CAUSAL, TEXTS, byte_level, save, shaken
+from tiny_models import CAUSAL, save, shaken
+from tiny_tokenizers import TEXTS, byte_level
 
 import chainrule
 from chainrule.errors import ModelFormatError, OutputError, SettingError

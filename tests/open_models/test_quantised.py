@@ -11,7 +11,7 @@ import torch
 from safetensors.numpy import load_file, save_file
 from safetensors.torch import load_file as load_tensors
 from tiny_files import packed, save_mxfp4
-from tiny_models import TEXTS
+from tiny_tokenizers import TEXTS
 
 import chainrule
 from chainrule import ModelFormatError

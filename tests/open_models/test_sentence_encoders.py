@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import torch
 from safetensors.numpy import load_file, save_file
-from tiny_models import CAUSAL, MASKED, TEXTS, save, shaken, tokenizer_of, transformers
+from tiny_models import CAUSAL, MASKED, save, shaken, transformers
+from tiny_tokenizers import TEXTS, tokenizer_of
 
 import chainrule
 from chainrule.cli.main import run

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 from safetensors.numpy import load_file
-from tiny_models import MASKED, save, shaken, tokenizer_of, transformers
+from tiny_models import MASKED, save, shaken, transformers
+from tiny_tokenizers import tokenizer_of
 
 import chainrule
 from chainrule.applications.labelled_pairs import LabelledPair, Pair

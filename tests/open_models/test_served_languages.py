@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from test_pair_architectures import Pair
-from tiny_models import SOURCES
+from tiny_tokenizers import SOURCES
 
 from chainrule.serving.bodies import ApiError, TranslateBody, parse_body
 from chainrule.serving.config import ServerLimits

@@ -6,7 +6,8 @@ import random
 from typing import TYPE_CHECKING
 
 import pytest
-from tiny_models import CAUSAL, begun, byte_level, save, shaken
+from tiny_models import CAUSAL, save, shaken
+from tiny_tokenizers import begun, byte_level
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 import chainrule
