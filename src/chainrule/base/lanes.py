@@ -87,6 +87,12 @@ def address_of(context: Any, builder: Any, signature: Any, arguments: Any) -> An
     return builder.bitcast(element, VECTOR.as_pointer())
 
 
+def stored_at(context: Any, builder: Any, signature: Any, arguments: Any, kind: Any) -> Any:
+    """What is stored from [row, column] on in a two-dimensional array, which may be of bytes, as an LLVM type."""
+    address = address_of(context, builder, signature, arguments)
+    return builder.load(builder.bitcast(address, kind.as_pointer()), align=1)
+
+
 def _weights_at(_: Any, weights: Any, scales: Any, row: Any, column: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         matrix, scaling, *indices = signature.args
@@ -136,6 +142,13 @@ def called(builder: Any, name: str, result: Any, arguments: Any) -> Any:
     """One of a processor's own instructions."""
     kind = ir.FunctionType(result, [argument.type for argument in arguments])
     return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), arguments)  # type: ignore[no-untyped-call]
+
+
+def _float_at(_: Any, array: Any, row: Any, column: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return stored_at(context, builder, signature, arguments, FLOAT)
+
+    return types.float32(array, row, column), generate
 
 
 def _lanes_at(_: Any, array: Any, row: Any, column: Any) -> Any:
@@ -389,6 +402,8 @@ def _exponential(_: Any, lanes: Any) -> Any:
 
 # In a kernel; rows are of float32 in C order, and nobody checks that sixteen numbers are there.
 lanes_at: Callable[..., Any] = intrinsic(_lanes_at)  # lanes_at(rows, row, column): sixteen numbers of a row
+# One number of a row, found without the check whether an index is negative: float_at(rows, row, column).
+float_at: Callable[..., Any] = intrinsic(_float_at)
 # weights_at(matrix, scales, row, column): sixteen numbers of a row as float32, exactly, of a matrix of float32, of the
 # bits of bfloat16 (as uint16) or of finite float16 (as int16); of int8, each times scales[row, column // SCALED].
 weights_at: Callable[..., Any] = intrinsic(_weights_at)

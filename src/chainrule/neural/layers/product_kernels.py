@@ -20,6 +20,7 @@ from chainrule.base.lanes import (
     LANES,
     ask_for,
     exponential,
+    float_at,
     lanes_at,
     lanes_in,
     larger,
@@ -34,7 +35,6 @@ from chainrule.base.lanes import (
     weights_like,
     zeros_like,
 )
-from chainrule.neural.packed.integer_lanes import float_at
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Float32, Int8, Int16, Int64, UInt16

@@ -17,6 +17,7 @@ from chainrule.base.jit import allocating_kernel, kernel
 from chainrule.base.lanes import (
     LANES,
     exponential,
+    float_at,
     lanes_at,
     larger,
     minus,
@@ -27,7 +28,6 @@ from chainrule.base.lanes import (
     times,
     times_plus,
 )
-from chainrule.neural.packed.integer_lanes import float_at
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float32

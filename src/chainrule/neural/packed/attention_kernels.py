@@ -19,6 +19,7 @@ from chainrule.base.lanes import (
     LANES,
     ask_for,
     exponential,
+    float_at,
     lanes_at,
     larger,
     minus,
@@ -32,7 +33,6 @@ from chainrule.base.lanes import (
     totals,
     weights_at,
 )
-from chainrule.neural.packed.integer_lanes import float_at
 
 if TYPE_CHECKING:
     from jaxtyping import Float32, Int8, Int64

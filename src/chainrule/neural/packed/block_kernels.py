@@ -16,6 +16,7 @@ from chainrule.base.jit import allocating_kernel, kernel, parallel_kernel, prang
 from chainrule.base.lanes import (
     LANES,
     ask_for,
+    float_at,
     lanes_at,
     plus,
     put_lanes,
@@ -29,7 +30,6 @@ from chainrule.neural.packed.integer_lanes import (
     bytes_at,
     bytes_of_lane,
     dot_bytes,
-    float_at,
     halves_at,
     integer_total,
     integers_at,

@@ -20,6 +20,7 @@ from chainrule.base.lanes import (
     halves,
     integers,
     of_llvm,
+    stored_at,
 )
 
 if TYPE_CHECKING:
@@ -43,22 +44,16 @@ class _IntegerLanesModel(models.PrimitiveModel):
         super().__init__(dmm, fe_type, INTEGERS)  # type: ignore[no-untyped-call]
 
 
-def _at_bytes(context: Any, builder: Any, signature: Any, arguments: Any, kind: Any) -> Any:
-    """What is stored from [row, column] on in a two-dimensional array of bytes, as an LLVM type."""
-    address = address_of(context, builder, signature, arguments)
-    return builder.load(builder.bitcast(address, kind.as_pointer()), align=1)
-
-
 def _integers_at(_: Any, array: Any, row: Any, column: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _at_bytes(context, builder, signature, arguments, INTEGERS)
+        return stored_at(context, builder, signature, arguments, INTEGERS)
 
     return _integer_lanes(array, row, column), generate
 
 
 def _halves_at(_: Any, array: Any, row: Any, column: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        bits = _at_bytes(context, builder, signature, arguments, ir.VectorType(ir.IntType(16), LANES))
+        bits = stored_at(context, builder, signature, arguments, ir.VectorType(ir.IntType(16), LANES))
         if "+f16c" in context.codegen().magic_tuple()[2].split(","):  # an instruction, to the same bits
             return builder.fpext(builder.bitcast(bits, ir.VectorType(ir.HalfType(), LANES)), VECTOR)
         return halves(builder, builder.zext(bits, INTEGERS))
@@ -69,7 +64,7 @@ def _halves_at(_: Any, array: Any, row: Any, column: Any) -> Any:
 def _bytes_at(widen: str) -> Any:
     def typed(_: Any, array: Any, row: Any, column: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            numbers = _at_bytes(context, builder, signature, arguments, ir.VectorType(ir.IntType(8), LANES))
+            numbers = stored_at(context, builder, signature, arguments, ir.VectorType(ir.IntType(8), LANES))
             return builder.sitofp(getattr(builder, widen)(numbers, INTEGERS), VECTOR)
 
         return FLOAT_LANES(array, row, column), generate
@@ -82,7 +77,7 @@ def _bytes_of_lane(_: Any, array: Any, row: Any, column: Any) -> Any:
         words = ir.Constant(ir.VectorType(ir.IntType(32), 4), ir.Undefined)
         for word in range(4):
             place = builder.add(arguments[2], ir.Constant(arguments[2].type, _LANES_BYTES * word))
-            number = _at_bytes(context, builder, signature, (*arguments[:2], place), ir.IntType(32))
+            number = stored_at(context, builder, signature, (*arguments[:2], place), ir.IntType(32))
             words = builder.insert_element(words, number, ir.IntType(32)(word))
         return builder.zext(builder.bitcast(words, ir.VectorType(ir.IntType(8), LANES)), INTEGERS)
 
@@ -93,7 +88,7 @@ def _planes_of_lane(_: Any, array: Any, row: Any, column: Any, size: Any, first:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array, row, column, size, first = arguments
         own = types.void(*signature.args[:3])
-        number = _in_all(builder, _at_bytes(context, builder, own, (array, row, column), ir.IntType(32)))
+        number = _in_all(builder, stored_at(context, builder, own, (array, row, column), ir.IntType(32)))
         size, first = (builder.trunc(part, ir.IntType(32)) for part in (size, first))
         words = ir.Constant(INTEGERS, [8 * (lane % 4) for lane in range(LANES)])
         steps = builder.mul(_in_all(builder, size), ir.Constant(INTEGERS, [lane // 4 for lane in range(LANES)]))
@@ -120,16 +115,9 @@ def _in_all(builder: Any, number: Any) -> Any:
 
 def _spread_integer_at(_: Any, array: Any, row: Any, column: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _in_all(builder, _at_bytes(context, builder, signature, arguments, ir.IntType(32)))
+        return _in_all(builder, stored_at(context, builder, signature, arguments, ir.IntType(32)))
 
     return _integer_lanes(array, row, column), generate
-
-
-def _float_at(_: Any, array: Any, row: Any, column: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _at_bytes(context, builder, signature, arguments, FLOAT)
-
-    return types.float32(array, row, column), generate
 
 
 def _bits(_: Any, lanes: Any, shift: Any, mask: Any) -> Any:
@@ -246,8 +234,6 @@ bytes_of_lane: Callable[..., Any] = intrinsic(_bytes_of_lane)
 # then four times the next ones.
 planes_of_lane: Callable[..., Any] = intrinsic(_planes_of_lane)
 spread_integer: Callable[..., Any] = intrinsic(_spread_integer)  # spread_integer(number): the same int32 in each
-# One number of a row, found without the check whether an index is negative: float_at(rows, row, column).
-float_at: Callable[..., Any] = intrinsic(_float_at)
 spread_integer_at: Callable[..., Any] = intrinsic(_spread_integer_at)  # the same int32 in each, as `float_at`
 plus_integers: Callable[..., Any] = intrinsic(elementwise("add", _integer_lanes))
 bits: Callable[..., Any] = intrinsic(_bits)  # bits(lanes, shift, mask): lanes >> shift & mask
