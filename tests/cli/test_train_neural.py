@@ -11,6 +11,7 @@ import torch
 from random_networks import refuse_lstm_in_bfloat16
 
 import chainrule as package
+from chainrule.cli.train.run_output import note_untrained
 from chainrule.neural import device as capabilities
 from chainrule.neural.config import NETWORKS
 from chainrule.training.reports import Report
@@ -324,6 +325,23 @@ def test_a_preset_is_changed_by_flags(chainrule, corpus: Path, tmp_path: Path) -
 def test_settings_of_networks_are_refused_for_what_is_counted(corpus: Path) -> None:
     with pytest.raises(package.SettingError, match="a model of family ngram is estimated from counts"):
         package.train(corpus, training=package.TrainingConfig(steps=1))
+
+
+@pytest.mark.parametrize(
+    ("step", "advice"),
+    [
+        (6, "validation was best after step 6 of 13, then the training text was learned by heart; train on more text"),
+        (7, "the network has learned nothing from context yet; train it longer"),
+    ],
+)
+def test_a_network_that_learned_no_context_is_told_what_helps(step: int, advice: str, capsys) -> None:
+    validation = {"loss": 5.4, "unigram_loss": 5.35, "step": step}
+    note_untrained({"steps": 13, "validation": validation})
+    told = capsys.readouterr().err
+    assert "no better than token frequencies alone, 5.3500 nats" in told
+    assert advice in told
+    note_untrained({"steps": 13, "validation": validation | {"loss": 5.3}})
+    assert not capsys.readouterr().err
 
 
 def test_a_report_in_one_line() -> None:

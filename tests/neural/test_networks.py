@@ -57,7 +57,8 @@ def test_every_preset_is_a_network_that_reads(name: str) -> None:
         (TransformerConfig, {"dropout": 1.0}, "dropout is 1.0; expected 0 or more and less than 1"),
         (TransformerConfig, {"dropout": float("nan")}, "expected a finite number"),
         (TransformerConfig, {"tied": 1}, "tied is 1; expected True or False"),
-        (TransformerConfig, {"width": 30, "heads": 4}, "cannot be divided among 4 heads"),
+        (TransformerConfig, {"width": 30, "heads": 4}, "among 4 heads; choose a multiple of 4 as the width"),
+        (TransformerConfig, {"width": 7}, "a head has 7; choose a width or heads so that it is even"),
         (TransformerConfig, {"heads": 4, "key_value_heads": 3}, "cannot share 3 heads"),
         (TransformerConfig, {"width": 12, "heads": 4}, "a head has 3"),
         (TransformerConfig, {"window": 300}, "longer than the context"),
@@ -71,6 +72,12 @@ def test_every_preset_is_a_network_that_reads(name: str) -> None:
 def test_settings_that_cannot_be_are_errors(kind: type, changes: dict[str, object], message: str) -> None:
     with pytest.raises(SettingError, match=message):
         kind(**changes)
+
+
+@pytest.mark.parametrize(("width", "heads"), [(256, 4), (100, 2), (90, 3), (12, 3), (10, 1)])
+def test_heads_follow_a_width_that_is_given(width: int, heads: int) -> None:
+    """Each has an even share of it, since the positions of a default Transformer are rotary."""
+    assert TransformerConfig(width=width).heads == heads
 
 
 def test_the_default_begins_with_the_uniform_distribution() -> None:

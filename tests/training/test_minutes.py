@@ -182,6 +182,15 @@ def test_a_sample_is_validated_on_while_it_learns_and_all_at_the_end(monkeypatch
     assert machine.between == pytest.approx(0.0001 * (6000 + sample * times))
 
 
+def test_the_record_counts_the_tokens_that_a_short_sample_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows are whole: a sample of a part of one reads one, and predicts each of its tokens."""
+    Machine(0.1, 0.01).installed(monkeypatch)
+    _, record, _ = trained(TRANSFORMER, replace(MINUTES, valid_sample=3), validation=LONG)
+    found = record["validation"]
+    assert found["tokens"] == found["read_tokens"] < found["text_tokens"] == 6000
+    assert found["read_tokens"] % TRANSFORMER.context == 0
+
+
 def test_the_loss_of_the_record_is_that_of_the_whole_text() -> None:
     training = replace(QUICK, steps=20, validate_every=None, valid_sample=64)
     network, record, _ = trained(TRANSFORMER, training, validation=LONG)

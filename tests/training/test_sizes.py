@@ -101,11 +101,17 @@ def test_no_size_is_tried_beyond_the_first_that_is_too_large() -> None:
 
 
 def test_settings_that_are_given_stay_and_rule_out_sizes_that_they_do_not_fit() -> None:
-    """A window of 100 needs a context of at least 100, which the first four sizes do not have."""
+    """A window of 100 needs a context of at least 100, so that small sizes have that of the fifth, 128."""
     config = TransformerConfig(width=96, window=100)
-    fitted = fit_size(config, frozenset(TransformerConfig.sizes[0]) - config.given, LONG_TEXT, trial_of(0))
+    names = frozenset(TransformerConfig.sizes[0])
+    fitted = fit_size(config, names - config.given, LONG_TEXT, trial_of(0))
     assert fitted is not None
     assert (fitted.config.width, fitted.config.context, fitted.config.window) == (96, 128, 100)
+    tried: list[int] = []
+    smallest = fit_size(TransformerConfig(window=100), names, LONG_TEXT, trial_of(0, tried))
+    assert smallest is not None
+    assert (smallest.config.layers, smallest.config.width, smallest.config.context) == (2, 32, 128)
+    assert tried == [32, 64]
     assert fit_size(replace(config, window=1000, context=1000), frozenset({"context"}), LONG_TEXT, trial_of(0)) is None
 
 

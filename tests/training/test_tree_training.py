@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -109,3 +110,21 @@ def test_trees_are_drawn_with_labels_and_gates() -> None:
     assert "&lt;bad&gt;" in page
     with pytest.raises(SettingError, match="reads no trees"):
         chainrule.draw_trees(chainrule.train(chainrule.Lines(["a b"])), "(a b)")
+
+
+def test_no_tree_is_cut_to_validate_on(tmp_path: Path) -> None:
+    """The last tree is more than a twentieth of three trees, and is split off as it is."""
+    three, last = tmp_path / "three.txt", tmp_path / "last.txt"
+    last.write_text("(S he (VP eats (NP much (N bread) now)))\n")
+    three.write_text("(S she (VP sees (NP dogs)))\n(S he (VP eats (NP bread)))\n" + last.read_text())
+    once = replace(TRAINING, steps=1)
+    model = chainrule.train(chainrule.Treebank.of(three), TREE, tokenizer="whitespace", training=once, progress=False)
+    assert model.record["validation"]["tokens"] == model.evaluate(chainrule.Treebank.of(last)).tokens
+    with pytest.raises(TextError, match="is one document, so that nothing is left to validate on; give a text for it"):
+        chainrule.train(
+            chainrule.Treebank.of(last),
+            TREE,
+            tokenizer="whitespace",
+            training=replace(once, valid_share=0.5),
+            progress=False,
+        )

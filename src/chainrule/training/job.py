@@ -72,13 +72,15 @@ class ValidationResult(NamedTuple):
     """A validation loss in nats per prediction, the number of predictions, and other figures by name.
 
     figures: those in REPORTED_FIGURES are reported. criterion: what the best weights have the lowest of; None: the
-    loss.
+    loss. read: tokens that were read, where they are counted; rows are whole, so that these may be more or fewer than
+    were asked for.
     """
 
     loss: float
     predictions: int
     figures: dict[str, float] = {}  # noqa: RUF012  # never changed
     criterion: float | None = None
+    read: int | None = None
 
 
 class Objective(Protocol):

@@ -71,7 +71,7 @@ def validate_finally(trainer: Trainer, timetable: Timetable) -> dict[str, Any] |
         "loss": validated.loss,
         "step": trainer.best_step,
         "tokens": validated.predictions,
-        "read_tokens": tokens,
+        "read_tokens": tokens if validated.read is None else validated.read,
         "text_tokens": whole,
         "while_learning": {
             "loss": trainer.best if validated.criterion is None else validated.loss,

@@ -23,7 +23,7 @@ from chainrule.training.optimisers import Optimisers
 from chainrule.training.timetable import FINAL_SHARE, LEARNING_SHARE, batch_choices, choose_rows, time_left
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from jaxtyping import Int32
     from numpy import ndarray
@@ -180,18 +180,27 @@ def fit_size(
     """
     chosen: FittedSize | None = None
     for size in config.sizes:
-        try:
-            changes: dict[str, Any] = {name: value for name, value in size.items() if name in names}
-            candidate = replace(config, **changes)
+        for candidate in _of_size(config, size, names):
             if chosen is not None and candidate == chosen.config:
-                continue  # settings leave nothing of the difference
-            tried = trial(candidate)
-        except (SettingError, TextError):
-            continue
-        if chosen is not None and not tried.fits(text):
-            return chosen._replace(larger=tried)
-        chosen = FittedSize(candidate, tried, None)
+                break  # settings leave nothing of the difference
+            try:
+                tried = trial(candidate)
+            except (SettingError, TextError):
+                continue
+            if chosen is not None and not tried.fits(text):
+                return chosen._replace(larger=tried)
+            chosen = FittedSize(candidate, tried, None)
+            break
     return chosen
+
+
+def _of_size(config: NetworkConfig, size: Mapping[str, int], names: frozenset[str]) -> Iterator[NetworkConfig]:
+    """The settings with this size, and with the longer contexts of other sizes, which a window or a row may need."""
+    changes: dict[str, Any] = {name: value for name, value in size.items() if name in names}
+    longer = [other["context"] for other in config.sizes if other["context"] >= size["context"]]
+    for context in dict.fromkeys(longer) if "context" in changes else (config.context,):
+        with suppress(SettingError):
+            yield replace(config, **{**changes, "context": context})
 
 
 def with_size(
@@ -248,7 +257,10 @@ def _with_dropout(fitted: FittedSize, names: frozenset[str], text: int) -> tuple
     passes, share = trial.tokens / text, trial.parameters / text
     if not dropout or passes * share < config.by_heart:
         return config, ()
-    why = f"{_shown(dropout)}, since {share:.2g} parameters for each token of the text read it {passes:.2g} times"
+    why = (
+        f"{_shown(dropout)}, since {_rounded(share)} parameters for each token of the text read it "
+        f"{_rounded(passes)} times"
+    )
     return replace(config, **dropout), (why,)
 
 
@@ -283,6 +295,11 @@ def _notes(fitted: FittedSize, names: frozenset[str], budget: float, text: int) 
         more = f"in the next size {larger.tokens:,.0f} tokens for {larger.parameters:,} parameters"
         notes.append(f"{time_for}, and {more}{besides}")
     return tuple(notes)
+
+
+def _rounded(number: float) -> str:
+    """Two digits, or whole: 0.054, 1.2, 43, 1,204."""
+    return f"{number:.2g}" if number < 10 else f"{number:,.0f}"
 
 
 def _shown(settings: Mapping[str, object]) -> str:

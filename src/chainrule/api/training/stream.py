@@ -48,25 +48,34 @@ def split_off_validation(
     training: TrainingConfig,
     left_out: Sequence[bytes],
     speller: Callable[[], Speller],
+    *,
+    whole_documents: bool = False,
 ) -> tuple[Int32[ndarray, " tokens"], Validation | None]:
     """Splits off the end of a stream for validation, at the end of a document if possible.
 
-    left_out: words outside the vocabulary, to estimate the spelling of unknown ones. Raises TextError if the part for
-    validation would be empty.
+    left_out: words outside the vocabulary, to estimate the spelling of unknown ones. whole_documents: no document is
+    cut; the last one is split off where it is longer than wanted. Raises TextError if nothing would be left to train or
+    to validate on.
     """
     from chainrule.training.job import Validation
 
     if not training.valid_share:
         return stream, None
     wanted = min(int(training.valid_share * stream.size), training.valid_tokens)
+    advice = "give a text for it (validation=...), more text, or valid_share=0"
     if not wanted:
         raise TextError(
-            f"the last {training.valid_share:g} of {stream.size:,} tokens leaves nothing to validate on; "
-            "give a text for it (validation=...), more text, or valid_share=0"
+            f"the last {training.valid_share:g} of {stream.size:,} tokens leaves nothing to validate on; {advice}"
         )
     cut = stream.size - wanted
     ends = np.flatnonzero(stream[cut - 1 : -1] == END)
-    cut += int(ends[0]) if ends.size else 0
+    if ends.size:
+        cut += int(ends[0])
+    elif whole_documents:
+        before = np.flatnonzero(stream[: cut - 1] == END)
+        if not before.size:
+            raise TextError(f"the text is one document, so that nothing is left to validate on; {advice}")
+        cut = int(before[-1]) + 1
     kept = stream[cut:].copy()
     unknown = int(np.count_nonzero(kept == UNKNOWN))
     size = len(tokenizer.decode(kept).encode())

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from dataclasses import asdict, dataclass, fields
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, cast, overload
 
 import numpy as np
 
@@ -309,7 +309,14 @@ def _learn_in_steps(request: _Request, text: _Text, run: TrainingRun, progress: 
     """Trains a network step by step; returns its model and its record."""
     training, tokenizer, stream = request.training or TrainingConfig(), text.tokenizer, text.stream.take()
     if request.validation is None:
-        stream, kept = split_off_validation(tokenizer, stream, training, text.left_out, text.speller)
+        stream, kept = split_off_validation(
+            tokenizer,
+            stream,
+            training,
+            text.left_out,
+            text.speller,
+            whole_documents=cast("NetworkConfig", request.config).reads == "tree",
+        )
     else:
         kept = read_validation(request.validation, tokenizer, training, text.speller, progress)
     size, known, base = tokenizer.vocabulary_size, None, None

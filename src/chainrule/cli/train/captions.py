@@ -215,7 +215,7 @@ def _print_summary(record: dict[str, Any], output: str, model: CaptionModel) -> 
             f"validation: {validation['loss']:.4f} nats a token on {validated_on(validation)} of "
             f"{validation['pairs']:,} captions, best after step {validation['step']:,}"
         )
-        note_untrained(validation)
+        note_untrained(record)
 
 
 if TYPE_CHECKING:

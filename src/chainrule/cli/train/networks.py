@@ -412,5 +412,5 @@ def _print_summary(record: dict[str, Any], summary: dict[str, Any]) -> None:
                 f"next sentence: {validation['next_sentence_accuracy']:.1%} of {count_of(validation['pairs'], 'pair')} "
                 f"right, {validation['next_sentence_loss']:.4f} nats a pair"
             )
-        note_untrained(validation)
+        note_untrained(record)
     print(cost_line(summary, record))

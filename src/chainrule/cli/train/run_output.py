@@ -195,10 +195,19 @@ def validated_on(validation: dict[str, Any]) -> str:
     return f"{predictions:,} tokens{part}"
 
 
-def note_untrained(validation: dict[str, Any]) -> None:
-    """Prints a note where a network has learned no more than token frequencies."""
+def note_untrained(record: dict[str, Any]) -> None:
+    """Prints a note where a network predicts no better than token frequencies, and what to do.
+
+    record: of the run, with its steps and validation.
+    """
     from chainrule.evaluation.comparison import is_untrained
 
-    if is_untrained({"validation": validation}):
-        note(f"this is no better than token frequencies alone, {validation['unigram_loss']:.4f} nats")
+    if not is_untrained(record):
+        return
+    validation, steps = record["validation"], record["steps"]
+    note(f"this is no better than token frequencies alone, {validation['unigram_loss']:.4f} nats")
+    if validation["step"] <= steps / 2:
+        best = f"validation was best after step {validation['step']:,} of {steps:,}"
+        note(f"{best}, then the training text was learned by heart; train on more text, or make the network smaller")
+    else:
         note("the network has learned nothing from context yet; train it longer, or make it smaller")

@@ -197,4 +197,4 @@ def _print_summary(record: dict[str, Any], summary: dict[str, Any]) -> None:
             f"validation: {validation['loss']:.4f} nats a token on {validated_on(validation)} of "
             f"{validation['pairs']:,} pairs, best after step {validation['step']:,}"
         )
-        note_untrained(validation)
+        note_untrained(record)

@@ -122,7 +122,7 @@ def speech(
             f"validation: {own['loss']:.4f} nats a character, {own['accuracy']:.1%} right without a search, best after "
             f"step {own['step']:,}"
         )
-        note_untrained(own)
+        note_untrained(record)
     print(cost_line(summary, record))
 
 

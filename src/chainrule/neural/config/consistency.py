@@ -7,10 +7,19 @@ from typing import Any
 from chainrule.errors import SettingError
 
 
+def heads_that_fit(config: Any) -> int:
+    """As many heads as the settings say, or the most below that divide the width: evenly, where positions rotate."""
+    numbers = 2 if config.positions == "rotary" and config.rotary_width is None else 1
+    return next((heads for heads in range(config.heads, 0, -1) if config.width % (heads * numbers) == 0), 1)
+
+
 def check_transformer(config: Any) -> None:
     """Raises SettingError."""
     if config.head_width is None and config.width % config.heads:
-        raise SettingError(f"a width of {config.width} cannot be divided among {config.heads} heads")
+        raise SettingError(
+            f"a width of {config.width} cannot be divided among {config.heads} heads; choose a multiple of "
+            f"{config.heads} as the width"
+        )
     if config.heads % config.key_heads:
         raise SettingError(f"{config.heads} heads cannot share {config.key_heads} heads of keys and values evenly")
     if config.positions == "rotary" and config.rotated_width % 2:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from chainrule.base.options import option
-from chainrule.neural.config.consistency import check_transformer
+from chainrule.neural.config.consistency import check_transformer, heads_that_fit
 from chainrule.neural.config.network import CONTEXT, MAX_CONTEXT, MAX_LAYERS, MAX_WIDTH, NetworkConfig
 
 Norm = Literal["layer", "rms"]
@@ -46,7 +46,9 @@ class TransformerConfig(NetworkConfig):
 
     layers: int = option(4, "blocks, one on the other", least=1, below=MAX_LAYERS)
     width: int = option(256, "numbers in the vector of a token", least=1, below=MAX_WIDTH)
-    heads: int = option(4, "heads of attention", least=1, below=MAX_WIDTH)
+    heads: int = option(
+        4, "heads of attention; fewer where a width that is given asks for it", least=1, below=MAX_WIDTH
+    )
     context: int = option(256, CONTEXT + ", and the most that a prediction looks back", least=1, below=MAX_CONTEXT)
     key_value_heads: int | None = option(
         None, "heads of keys and values: fewer than heads is grouped, 1 multi-query; nothing: one for each", least=1
@@ -313,6 +315,8 @@ class TransformerConfig(NetworkConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if "heads" not in self.given and self.head_width is None and self.key_value_heads is None:
+            object.__setattr__(self, "heads", heads_that_fit(self))
         check_transformer(self)
 
     @property

@@ -99,14 +99,14 @@ class MaskedObjective(StatelessObjective):
 
     @torch.no_grad()
     def validate(self, tokens: int) -> ValidationResult:
-        total = torch.zeros(2, dtype=torch.float64)
+        total = torch.zeros(3, dtype=torch.float64)  # nats, predictions, tokens
         for masked, counts in self.setup.processes.turns(self._masked_validation(tokens)):
             with self.setup.machine.precision():
                 nats = self._loss(tuple(map(self._on_device, masked)), self.network, 0.0)
             if counts:
-                total += torch.tensor([float(nats), np.count_nonzero(masked.predicted)])
+                total += torch.tensor([float(nats), np.count_nonzero(masked.predicted), masked.targets.size])
         self.setup.processes.add([total])
-        return ValidationResult(float(total[0] / total[1]), int(total[1]))
+        return ValidationResult(float(total[0] / total[1]), int(total[1]), read=int(total[2]))
 
     def unigram_loss(self) -> float:
         assert self.validation is not None

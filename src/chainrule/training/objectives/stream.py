@@ -293,7 +293,7 @@ def validation_loss(
             total += torch.tensor([float(nats), part.targets.size], dtype=torch.float64)
     if not carried:
         processes.add([total])
-    return ValidationResult(float(total[0] / total[1]), int(total[1]))
+    return ValidationResult(float(total[0] / total[1]), int(total[1]), read=int(total[1]))
 
 
 def unigram_loss(counts: Int64[ndarray, " vocab"], stream: Int32[ndarray, " tokens"]) -> float:
