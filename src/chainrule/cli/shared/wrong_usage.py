@@ -37,6 +37,7 @@ _RENAMED = {
     "banned": "--ban",
     "validation": "--valid",
     "share": "--lambda",
+    "fields": "--field",
     "min_count": "--vocabulary-min-count",
 }
 _OF_OTHER_VERBS = {"allow_pickle": "--allow-pickle", "resume": "--resume", "unit": "--unit"}

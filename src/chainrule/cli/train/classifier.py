@@ -19,7 +19,6 @@ from chainrule.cli.shared.options import (
     Json,
     MarkerRule,
     ModelMarkerRule,
-    Needs,
     NetworkPath,
     Output,
     Overwrite,
@@ -32,7 +31,7 @@ from chainrule.cli.shared.options import (
     tokenizer_of,
 )
 from chainrule.cli.shared.screen import note, print_json, progress_bar
-from chainrule.cli.shared.texts import DEFAULT_LABELLED, LabelledOptions, Strict, bad_records
+from chainrule.cli.shared.texts import DEFAULT_LABELLED, LabelledOptions, StrictTest, bad_records
 from chainrule.cli.train.run_output import continues_run, data_differences, report_finished_run, shown_run
 from chainrule.errors import OutputError, SettingError
 from chainrule.neural.config.classifiers import LABELLING
@@ -70,7 +69,7 @@ def finetune(
     data: LabelledFile,
     output: Output,
     test: Annotated[str | None, FILE, Parameter(help="Labelled texts to test on, in the format of --data.")] = None,
-    strict: Annotated[Strict, Needs("test")] = False,
+    strict: StrictTest = False,
     words: Annotated[bool, Parameter(negative=(), help="Label each word, not each text.")] = False,
     pairs: Annotated[
         bool,
@@ -318,7 +317,8 @@ def classifier(
             "labels. Graphs: .jsonl: nodes, edges, label or labels; or .conllu. Pictures: a folder of JPEG or PNG "
             "files for each label, in one folder; or .jsonl: picture (a path), label; with --unit box: picture, boxes, "
             "a list of {box: [left, top, right, bottom], label}. Pairs of texts or trees: first, tab, second, tab, "
-            "label; or .csv or .jsonl: first, second, label; or named columns, as in SICK.",
+            "label; or .csv or .jsonl: first, second, label; or named columns, as in SICK, or by --field and "
+            "--label-field.",
         ),
     ],
     /,
@@ -327,7 +327,7 @@ def classifier(
     network: NetworkName | None = None,
     unit: Annotated[str | None, flag(TrainClassifierOptions, "unit")] = None,
     test: Annotated[str | None, FILE, Parameter(help="Labelled inputs to test on, in the format of DATA.")] = None,
-    strict: Annotated[Strict, Needs("test")] = False,
+    strict: StrictTest = False,
     columns: LabelledOptions = DEFAULT_LABELLED,
     resume: Resume = False,
     settings: LabellingFlags = NO_FLAGS,
