@@ -147,7 +147,7 @@ def test_labels_that_occur_once_and_too_few_texts_to_validate_on_are_noted(
     labelled.write_text("the dog barks\tanimal\nthe soup boils\tfood\nthe dog boils\tfood\n")
     result = chainrule("finetune", network, "--data", labelled, "-o", tmp_path / "out", *QUICK)
     assert result.status == 0, result.err
-    assert "note: of 2 labels, 1 occur only once, such as 'animal'" in result.err
+    assert "note: of 2 labels, 1 occurs only once: 'animal'" in result.err
     assert "validation" not in result.err
     assert "too few examples to hold one out" in result.err
 

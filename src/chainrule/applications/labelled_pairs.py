@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from chainrule.base.arguments import as_list
 from chainrule.errors import SettingError, TextError
 from chainrule.structures.tree_files import tree_of_record, trees_in_brackets
 from chainrule.text.corpus.csv_table import rows_of
@@ -138,6 +139,16 @@ def check_pairs(examples: Iterable[Any], side: type) -> list[LabelledPair]:
     if not examples:
         raise TextError("there are no labelled pairs; at least one is needed")
     return examples
+
+
+def as_pairs(inputs: Iterable[Any], side: type) -> list[Pair]:
+    """Pairs without labels given from Python, each a Pair or any two sides. Raises TypeError."""
+    pairs = as_list("inputs", inputs)
+    for pair in pairs:
+        is_two = isinstance(pair, tuple | list) and len(pair) == 2
+        if not is_two or not all(isinstance(own, side) for own in pair):
+            raise TypeError(f"this takes pairs, each a Pair of two {side.__name__}; found {pair!r}")
+    return [Pair(*pair) for pair in pairs]
 
 
 def _pairs(name: str, sides: Sides, columns: _Columns, on_bad: OnBad) -> Iterator[LabelledPair]:

@@ -249,10 +249,15 @@ def check_read_once(*texts: str | None) -> None:
 
 
 def note_repairs(*sources: Source) -> None:
-    """Notes, after reading, in how many places texts were not UTF-8."""
+    """Notes, after reading, in how many places texts were not UTF-8, and which tables in folders were not read."""
+    from chainrule.text.corpus.corpus import Corpus, unread_tables
+
     repaired = {name: places for source in sources for name, places in source.record.get("repaired", {}).items()}
     for name, places in repaired.items():
         note(f"{name}: not UTF-8 in {count_of(places, 'place')}, replaced or skipped as you asked")
+    for source in sources:
+        for name, tables in unread_tables(source).items() if isinstance(source, Corpus) else ():
+            note(f"{name}: {count_of(tables, '.csv file')} not read; --suffixes .txt .csv reads such files of folders")
 
 
 def with_shares(option: str, values: tuple[str, ...]) -> list[tuple[str, str]]:

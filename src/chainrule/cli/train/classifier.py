@@ -30,7 +30,7 @@ from chainrule.cli.shared.options import (
     given_settings,
     tokenizer_of,
 )
-from chainrule.cli.shared.screen import note, print_json, progress_bar
+from chainrule.cli.shared.screen import count_of, note, print_json, progress_bar
 from chainrule.cli.shared.texts import DEFAULT_LABELLED, LabelledOptions, StrictTest, bad_records
 from chainrule.cli.train.run_output import continues_run, data_differences, report_finished_run, shown_run
 from chainrule.errors import OutputError, SettingError
@@ -192,14 +192,13 @@ def show_classifier(
         return
     network = f"{record['network']['name']} " if "network" in record else ""
     print(
-        f"{output}: {network}classifier of {record['examples']:,} examples, best after epoch {record['best_epoch']} of "
-        f"{record['epochs']}, in {record['training_seconds']:.1f} s"
+        f"{output}: {network}classifier of {count_of(record['examples'], 'example')}, best after epoch "
+        f"{record['best_epoch']} of {record['epochs']}, in {record['training_seconds']:.1f} s"
     )
     if record["validation_examples"]:
         figures = _VALIDATED.get(record.get("unit"), _label_figures)(record)
-        print(
-            f"validation: {record['validation_nats']:.4f} nats {figures} in {record['validation_examples']:,} examples"
-        )
+        examples = count_of(record["validation_examples"], "example")
+        print(f"validation: {record['validation_nats']:.4f} nats {figures} in {examples}")
     if result is not None:
         print(describe(result))
 
@@ -214,7 +213,8 @@ def note_suspicious_labels(examples: Sequence[Labelled], unit: str, for_words: s
     times = Counter(label for example in examples for label in example.labels)
     single = [label for label, number in times.items() if number == 1]
     if single:
-        note(f"of {len(times):,} labels, {len(single):,} occur only once, such as {single[0]!r}")
+        occur = "occurs only once:" if len(single) == 1 else "occur only once, such as"
+        note(f"of {len(times):,} labels, {len(single):,} {occur} {single[0]!r}")
 
 
 def note_unseen(result: Classification | RatingMeasurement | BoxMeasurement | None) -> None:
