@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import chainrule
+from chainrule.applications.classifier_inputs import INPUTS
 from chainrule.errors import SettingError
 
 if TYPE_CHECKING:
@@ -97,6 +98,9 @@ def test_pairs_are_two_texts_each() -> None:
     for inputs in (["a"], ["ab"], chainrule.Pair("a", "b"), [("a", 5)]):  # ab was read as a and b
         with pytest.raises(TypeError, match=r"this takes pairs, each a Pair of two str; found"):
             raters.classify(inputs)
+    for reads, kind in (("tree", "Tree"), ("graph", "Graph")):
+        with pytest.raises(TypeError, match=f"this takes {reads}s, each a {kind}, in a list; found 'a'"):
+            INPUTS[reads].given(["a"])
     for train in (chainrule.train_grammar, chainrule.train_channel):
         with pytest.raises(TypeError, match=r"pairs have \('a', 'b', 3\); expected two texts each, such as \('"):
             train([("a", "b", 3)])

@@ -150,10 +150,10 @@ def test_named_columns_of_tsv_and_other_encodings(tmp_path: Path) -> None:
         read_labelled(tmp_path / "a.csv")
     assert len(read_labelled(tmp_path / "a.csv", field="review", label_field="stars")) == 3
     for first, others, is_refused in (
-        ("review\tstars", "good\tx\nbad\ty\n" * 5, True),
+        ("review\tstars", "good\tx\nbad\ty\n" * 25, True),
         ("review\tstars", "good\t5\nbad\t1\nfine\t3\n", True),  # numbers, but for the first
-        ("nice\tz", "good\tx\n" * 10 + "bad\ty\n", False),  # y, too, occurs once
-        ("nice\tz", "good\tx\nbad\ty\n" * 2, False),  # few
+        ("nice\tz", "good\tx\n" * 50 + "bad\ty\n", False),  # y, too, occurs once
+        ("nice\tz", "good\tx\nbad\ty\n" * 24, False),  # few
         ("nice\t7", "good\t5\nbad\t5\n", False),  # no column has such a name
     ):
         (tmp_path / "b.tsv").write_text(f"{first}\n{others}")

@@ -202,7 +202,7 @@ def _or_error(make: Callable[..., Labelled], *given: Any) -> Labelled | TextErro
 
 
 _FIELDS = ("text", "label")
-_MANY = 10  # rows
+_MANY = 50  # rows
 
 
 def _of_record(record: dict[str, Any], unit: LabelledUnit, place: str, fields: tuple[str, str] = _FIELDS) -> Labelled:
