@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import chainrule
+from chainrule.applications.classifier_inputs import INPUTS
 from chainrule.errors import SettingError
 
 if TYPE_CHECKING:
@@ -87,3 +88,40 @@ def test_several_are_expected(model: Any) -> None:
         chainrule.mix(5)
     with pytest.raises(TypeError, match=r"this takes a model, as chainrule.load gives one; found 5"):
         chainrule.mix([model, 5])
+
+
+def test_pairs_are_two_texts_each() -> None:
+    examples = [chainrule.LabelledPair(chainrule.Pair("a b", word), (str(i),)) for i, word in enumerate("abcd")]
+    training = chainrule.ClassifierTrainingConfig(epochs=1, valid_share=0.0)
+    raters = chainrule.train_classifier(examples, "bag", unit="rating", training=training)
+    assert raters.classify([("a", "b")])[0].units == ["a / b"]
+    for inputs in (["a"], ["ab"], chainrule.Pair("a", "b"), [("a", 5)]):  # ab was read as a and b
+        with pytest.raises(TypeError, match=r"this takes pairs, each a Pair of two str; found"):
+            raters.classify(inputs)
+    for reads, kind in (("tree", "Tree"), ("graph", "Graph")):
+        with pytest.raises(TypeError, match=f"this takes {reads}s, each a {kind}, in a list; found 'a'"):
+            INPUTS[reads].given(["a"])
+    for train in (chainrule.train_grammar, chainrule.train_channel):
+        with pytest.raises(TypeError, match=r"pairs have \('a', 'b', 3\); expected two texts each, such as \('"):
+            train([("a", "b", 3)])
+
+
+def test_models_words_and_counts_of_another_type(model: Any, tmp_path: Path) -> None:
+    vectors = chainrule.train_vectors(TEXT, chainrule.VectorsConfig(dimensions=4, epochs=1))
+    for call, message in (
+        (
+            lambda: chainrule.map_vectors("vectors/", tmp_path / "x.html"),
+            "vectors is 'vectors/'; expected a WordVectors",
+        ),  # type: ignore[arg-type]
+        (
+            lambda: chainrule.detect("the man", model),
+            "this takes a model, as chainrule.load gives one; found 'the man'",
+        ),
+        (lambda: chainrule.corrector(model, lexicon=5), "lexicon is 5; expected the path of a file, or words with"),
+        (lambda: vectors.nearest(5), "word is 5; expected a str"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(TypeError, match=message):
+            call()
+    rows = chainrule.surprisal(chainrule.Lines(["the"]), model, frequencies={"the": -1})
+    with pytest.raises(SettingError, match="frequencies have 'the': -1; expected a word and its count, 0 or more"):
+        rows.to_records()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
-from typing import TYPE_CHECKING, get_overloads
+from typing import TYPE_CHECKING, Any, get_overloads
 
 import pytest
 from random_networks import MODERN, random_model
@@ -97,3 +97,11 @@ def test_compacting_keeps_the_kind() -> None:
     tokenizer = chainrule.train(chainrule.Lines(["a text", "another text"])).tokenizer
     network = build_model("transformer", random_model(MODERN, tokenizer.vocabulary_size), tokenizer)
     assert type(check_kind(network, chainrule.EmbeddingModel).compact()) is chainrule.CausalNetwork
+
+
+def test_what_cannot_be_mixed_at_all_is_said_before_vocabularies_that_differ(ngram: chainrule.CausalModel) -> None:
+    examples = [chainrule.Labelled(text, (text,)) for text in ("x", "y")]
+    training = chainrule.ClassifierTrainingConfig(epochs=1, valid_share=0.0)
+    labels: Any = chainrule.train_classifier(examples, "bag", training=training, progress=False)
+    with pytest.raises(WrongModelError, match=r"^model 2: a model of family 'classifier' labels texts; this takes one"):
+        chainrule.mix([ngram, labels])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chainrule.applications.labelled_pairs import Pair, read_labelled_pairs, read_unlabelled_pairs
-from chainrule.errors import TextError
+from chainrule.errors import SettingError, TextError
 from chainrule.structures.tree import Tree
 
 if TYPE_CHECKING:
@@ -104,3 +104,31 @@ def test_pairs_of_csv_are_those_of_tsv(tmp_path: Path) -> None:
     found = [[(pair.input, pair.labels) for pair in read_labelled_pairs(file)] for file in (tsv, csv)]
     assert found[0] == found[1]
     assert len(found[0]) == 2
+
+
+def test_names_of_columns_are_given_or_recognised(tmp_path: Path) -> None:
+    file = written(tmp_path, "nli.csv", "premise,hypothesis,gold\na,b,1\nc,d,2\n")
+    assert [pair.labels for pair in read_labelled_pairs(file, label_field="gold")] == [("1",), ("2",)]
+    with pytest.raises(TextError, match=r"line 1: the columns are 'premise', 'hypothesis', 'gold'; none is called"):
+        read_labelled_pairs(file, ratings=True)
+    file = written(tmp_path, "scores.csv", "a,b,score\nx,y,1\nz,y,2\n")
+    assert [pair.labels for pair in read_labelled_pairs(file, ratings=True)] == [("1",), ("2",)]
+    assert read_unlabelled_pairs(file) == [Pair("x", "y"), Pair("z", "y")]
+    file = written(tmp_path, "more.csv", "id,a,b,score\n1,x,y,1\n2,z,y,2\n")
+    with pytest.raises(TextError, match=r"none is called 'first' or .*; none 'second' or .* with fields="):
+        read_labelled_pairs(file, ratings=True)
+    found = read_labelled_pairs(file, ratings=True, fields=("b", "a"))
+    assert [(*pair.input, *pair.labels) for pair in found] == [("y", "x", "1"), ("y", "z", "2")]
+    file = written(tmp_path, "gold.csv", "a,b,gold\nx,y,1\nz,y,2\n")
+    with pytest.raises(TextError, match="line 1: 'a', 'b', 'gold' seem to be the names of columns"):
+        read_labelled_pairs(file, ratings=True)
+    with pytest.raises(SettingError, match="fields is 'ab'; expected the names of two columns"):
+        read_labelled_pairs(file, fields="ab")  # type: ignore[arg-type]
+
+
+def test_pairs_in_another_encoding(tmp_path: Path) -> None:
+    for name, text in (("a.csv", "café,b,yes\n"), ("a.tsv", "café\tb\tyes\n"), ("a.jsonl", '{"first":"café",')):
+        rest = '"second":"b","label":"yes"}\n' if name.endswith("jsonl") else ""
+        (tmp_path / name).write_bytes((text + rest).encode("latin-1"))
+        [pair] = read_labelled_pairs(tmp_path / name, encoding="latin-1")
+        assert pair.input == Pair("café", "b")

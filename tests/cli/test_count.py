@@ -15,10 +15,11 @@ def test_a_model_is_trained_from_counts(chainrule, corpus, tmp_path: Path) -> No
     result = chainrule("count", corpus, "-o", counts, "--order", 3, "--tokenizer", "whitespace")
     assert (result.status, result.err) == (0, "")
     assert result.lines[0].startswith(f"{counts}: 14,224 n-grams of ")
-    assert result.lines[1] == "by order 1: 338, 2: 4,259, 3: 9,628"
+    assert result.lines[1] == "by order 1: 337, 2: 4,259, 3: 9,628"
     assert "exists already" in chainrule("count", corpus, "-o", counts).error
     again = chainrule("count", corpus, "-o", counts, "--order", 3, "--tokenizer", "whitespace", "--overwrite", "--json")
-    assert again.json["ngrams"] == [338, 4259, 9628]
+    assert again.json["ngrams"] == [337, 4259, 9628]
+    assert sum(again.json["ngrams"]) == again.json["lines"] == 14224
     trained = chainrule("train", "ngram", "--counts", counts, "-o", tmp_path / "lm", "--order", 3)
     assert trained.status == 0
     assert "12,143 tokens in 1,200 documents" in trained.lines[0]
@@ -58,3 +59,18 @@ def test_words_are_no_counts_of_characters_or_bytes(chainrule, tmp_path: Path) -
         message = f"c, line 3: 'ka' is not a token of the {name} tokenizer, so no text would ever match it"
         assert message in chainrule(*train, "--tokenizer", name).error
     assert not (tmp_path / "lm").exists()
+
+
+def test_one_of_a_thing_is_singular_and_tables_in_a_folder_are_noted(chainrule, tmp_path: Path) -> None:
+    (tmp_path / "texts" / ".hidden").mkdir(parents=True)
+    for name in ("a.txt", "b.csv", ".hidden/c.csv"):
+        (tmp_path / "texts" / name).write_text("a\n")
+    result = chainrule("count", tmp_path / "texts", "-o", tmp_path / "counts.txt", "--order", 2)
+    assert result.lines == [
+        f"{tmp_path}/counts.txt: 5 n-grams of 1 token in 1 document",
+        "by order 1: 3, 2: 2",
+    ]  # <s>, a, </s>, and no <unk>
+    assert (
+        result.err
+        == f"note: {tmp_path}/texts: 1 .csv file not read; --suffixes .txt .csv reads such files of folders\n"
+    )

@@ -147,7 +147,7 @@ def test_labels_that_occur_once_and_too_few_texts_to_validate_on_are_noted(
     labelled.write_text("the dog barks\tanimal\nthe soup boils\tfood\nthe dog boils\tfood\n")
     result = chainrule("finetune", network, "--data", labelled, "-o", tmp_path / "out", *QUICK)
     assert result.status == 0, result.err
-    assert "note: of 2 labels, 1 occur only once, such as 'animal'" in result.err
+    assert "note: of 2 labels, 1 occurs only once: 'animal'" in result.err
     assert "validation" not in result.err
     assert "too few examples to hold one out" in result.err
 
@@ -227,5 +227,24 @@ def test_a_classifier_learns_from_named_columns_and_is_measured_on_them(chainrul
     (tmp_path / "labelled.tsv").write_text("text\tlabel\ngood\t5\nbad\t1\n")
     noted = chainrule("classify", tmp_path / "made", tmp_path / "labelled.tsv")
     assert "2 of the 3 texts end in a tab and a label" in noted.err
-    refused = chainrule("train", "classifier", tmp_path / "t.csv", "-o", tmp_path / "x", "--unit", "pair", *columns)
-    assert "--field, --label-field and --encoding are for labelled texts, not" in refused.error
+    refused = chainrule("train", "classifier", tmp_path / "t.csv", "-o", tmp_path / "x", "--network", "tree", *columns)
+    assert "--field, --label-field and --encoding are for texts and pairs with labels, not trees" in refused.error
+
+
+def test_pairs_in_named_columns_of_another_encoding(chainrule, tmp_path: Path) -> None:
+    rows = "".join(f"{i},café {i},un thé,{i % 5}\n" for i in range(20))
+    (tmp_path / "t.csv").write_bytes(("id,a,b,gold\n" + rows).encode("latin-1"))
+    train = ("train", "classifier", tmp_path / "t.csv", "-o", tmp_path / "made", "--unit", "rating", "--width", 8)
+    columns = ("--field", "a,b", "--label-field", "gold", "--encoding", "latin-1")
+    result = chainrule(*train, "--epochs", 1, *columns, "--test", tmp_path / "t.csv", "--json")
+    assert result.status == 0, result.err
+    assert result.json["examples"] + result.json["validation_examples"] == 20
+    by_evaluate = chainrule("evaluate", tmp_path / "made", tmp_path / "t.csv", *columns, "--json").json
+    assert by_evaluate == result.json["test"]
+    rated = chainrule("classify", tmp_path / "made", tmp_path / "t.csv", "--field", "a,b", "--encoding", "latin-1")
+    assert [line.split("\t")[1] for line in rated.lines] == [f"café {i} / un thé" for i in range(20)]
+    unnamed = chainrule(*train[:3], "-o", tmp_path / "x", "--unit", "rating", "--encoding", "latin-1")
+    assert "the columns" in unnamed.error or "names of columns" in unnamed.error
+    assert "with --field, and that of labels or ratings with --label-field" in unnamed.error
+    one = chainrule(*train[:3], "-o", tmp_path / "x", "--unit", "rating", "--field", "a")
+    assert "--field is a; of pairs, name both columns, with a comma between" in one.error

@@ -352,7 +352,13 @@ def test_figures_of_the_lists_that_weights_were_tuned_on_come_with_a_warning(
     say = ("rescore", lists, "--model", model, "-o", tmp_path / "best.txt", "--overwrite", "--tune")
     for same in (lists, tmp_path / "copy.jsonl", tmp_path / "refs"):
         assert warning in chainrule(*say, same).out
-    assert warning not in chainrule(*say, tmp_path / "others.jsonl").out
+    some = warning.replace("these", "10 of these 30")
+    assert some in chainrule(*say, tmp_path / "others.jsonl").out
+    more = lists.read_text() + lists.read_text().replace("-", "-1")  # all of the lists, and others
+    (tmp_path / "more.jsonl").write_text(more)
+    assert warning in chainrule(*say, tmp_path / "more.jsonl").out
+    (tmp_path / "others.jsonl").write_text(lists.read_text().replace("-", "-1"))
+    assert "tuned on" not in chainrule(*say, tmp_path / "others.jsonl").out
 
 
 LATTICES = """u1

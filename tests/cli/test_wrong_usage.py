@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         ("use json=False, or stop=...", "use --no-json, or --stop"),
         ("use max_tokens=5.", "use --max-tokens 5."),
         ("train it with output='full'", "train it with --output-layer full"),
+        ("set encoding_errors='skip', if a command has that", "set --encoding-errors skip, if a command has that"),
         # What the verb has no option for, and what only looks like a setting.
         ("learning_rate is 0; say steps=4", "learning_rate is 0; say steps=4"),
         (
@@ -45,6 +46,7 @@ def test_notes_name_settings_by_flags_that_the_verb_has() -> None:
     shown = with_flags("output='adaptive', width=64 and row_tokens=32")
     assert shown == "--output-layer adaptive, --width 64 and --row-tokens 32"
     assert {word for word in shown.split() if word.startswith("--")} <= VERBS["train recurrent"]
+    assert in_options("choose one with Reading(field=...)", app["score"]) == "choose one with --field"
 
 
 def test_options_of_several_words_take_them_one_after_the_other(chainrule, model: Path) -> None:
@@ -176,6 +178,7 @@ USAGE = {
     "score MODEL TEXT TEXT": "Try: chainrule score --help",
     "next MODEL ka vi": "There is no use for vi; put quotes around a text of several words. Try: chainrule next --help",
     "generate MODEL --prompt ka": "There is no option --prompt; give PROMPT by its position, as in MODEL PROMPT. Try:",
+    "caption MODEL TEXT -o out.txt": "There is no option -o (a file: ./-o). Try: chainrule caption --help",
     "generate MODEL --nonsense": "There is no option --nonsense. Put a text that begins like an option after --.",
     "generate MODEL ka --nonsense 3": "There is no option --nonsense. Try: chainrule generate --help",
     "generate MODEL ka --max-token 3": "There is no option --max-token. Did you mean --max-tokens? Try:",

@@ -149,6 +149,21 @@ def test_named_columns_of_tsv_and_other_encodings(tmp_path: Path) -> None:
     with pytest.raises(TextError, match=r"line 1: 'review,stars' seems to name columns.* with field="):
         read_labelled(tmp_path / "a.csv")
     assert len(read_labelled(tmp_path / "a.csv", field="review", label_field="stars")) == 3
+    for first, others, is_refused in (
+        ("review\tstars", "good\tx\nbad\ty\n" * 25, True),
+        ("review\tstars", "good\t5\nbad\t1\nfine\t3\n", True),  # numbers, but for the first
+        ("nice\tz", "good\tx\n" * 50 + "bad\ty\n", False),  # y, too, occurs once
+        ("nice\tz", "good\tx\nbad\ty\n" * 24, False),  # few
+        ("nice\t7", "good\t5\nbad\t5\n", False),  # no column has such a name
+    ):
+        (tmp_path / "b.tsv").write_text(f"{first}\n{others}")
+        if is_refused:
+            with pytest.raises(
+                TextError, match=r"line 1: 'review\\tstars' seems to name columns.* of text, tab, label"
+            ):
+                read_labelled(tmp_path / "b.tsv")
+        else:
+            assert len(read_labelled(tmp_path / "b.tsv")) == 1 + others.count("\n")
     (tmp_path / "a.csv").write_text("great,5\ngood,5\nbad,1\n")
     assert len(read_labelled(tmp_path / "a.csv")) == 3
     (tmp_path / "a.csv").write_text("text,label\ngood,x,3\nbad,y\n")

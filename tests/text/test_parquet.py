@@ -76,7 +76,7 @@ def test_every_kind_of_strings_can_be_read(tmp_path: Path, kind: pyarrow.DataTyp
 @pytest.mark.parametrize(
     ("values", "field", "told"),
     [
-        (["a"], "body", "there is no column 'body'; there are 'id', 'text'; choose one with field=..."),
+        (["a"], "body", "there is no column 'body'; there are 'id', 'text'; choose one with Reading\\(field=...\\)"),
         (["a"], "id", "the column 'id' has type int64; expected strings"),
         (["a", None], "text", "row 2: the field 'text' is null, expected a string"),
         (["a", b"\xe9"], "text", "row 2: byte 0xe9 at offset 0 of the field is not UTF-8"),

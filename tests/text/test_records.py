@@ -96,7 +96,10 @@ def test_an_error_about_a_marker_names_the_line(tmp_path: Path) -> None:
         (b"NaN", "found a number, expected a JSON object"),
         (b"null", "found null, expected a JSON object"),
         (b"{}", "there is no field 'text'; the record is empty"),
-        (b'{"txt": 1, "id": 2}', "there is no field 'text'; there are 'txt', 'id'; choose one with field=..."),
+        (
+            b'{"txt": 1, "id": 2}',
+            "there is no field 'text'; there are 'txt', 'id'; choose one with Reading\\(field=...\\)",
+        ),
         (b'{"text": null}', "the field 'text' is null, expected a string"),
         (b'{"text": 5}', "the field 'text' is a number, expected a string"),
         (b'{"text": true}', "the field 'text' is true or false, expected a string"),

@@ -23,11 +23,12 @@ from chainrule.applications.classification import (
 from chainrule.applications.labelled_pairs import (
     LabelledPair,
     Pair,
+    as_pairs,
     check_pairs,
     read_labelled_pairs,
     read_unlabelled_pairs,
 )
-from chainrule.base.arguments import as_examples
+from chainrule.base.arguments import as_examples, as_instances, as_list, as_texts
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError, TextError
 from chainrule.evaluation.object_detection import LEAST_SCORE, BoxMeasurement, measure_boxes
@@ -39,7 +40,7 @@ from chainrule.pictures.picture import UNITS as PICTURE_UNITS
 from chainrule.pictures.picture import as_picture, fit_to_frame
 from chainrule.structures.arrays import edge_types, encode_labelled_graphs, encode_nodes, encode_trees
 from chainrule.structures.graph import UNITS as GRAPH_UNITS
-from chainrule.structures.graph import LabelledGraph
+from chainrule.structures.graph import Graph, LabelledGraph
 from chainrule.structures.graph import labelled as labelled_graphs
 from chainrule.structures.graph_files import read_graphs, read_unlabelled_graphs
 from chainrule.structures.tree import LabelledTree, Tree
@@ -56,7 +57,6 @@ if TYPE_CHECKING:
     from chainrule.evaluation.classification import Classification
     from chainrule.pictures.boxes import BoxLabels, Detection
     from chainrule.structures.arrays import GraphArrays
-    from chainrule.structures.graph import Graph
     from chainrule.text.corpus.records import OnBad
     from chainrule.text.tokenization.tokenizer import Tokenizer
 
@@ -179,6 +179,7 @@ class InputKind:
     a file of inputs is a text with one on each line.
     texts: inputs -> the texts in them, that a vocabulary is learned from; none, if there are none.
     encode: (tokenizer, examples, unit, the network's configuration) -> what a network reads of each. Raises TextError.
+    given: inputs without labels, as they come from Python -> the same, checked. Raises TypeError.
     present: (classifier, tokenizer, inputs) -> what the network reads of each, and its units for people. Raises
     SettingError, TextError.
     settle: (the network's configuration, inputs to learn from) -> the configuration with what these inputs decide.
@@ -190,6 +191,7 @@ class InputKind:
     read: Callable[[str, str, Any, OnBad, Progress], Sequence[Any]]
     check: Callable[[Iterable[Any], str], Sequence[Any]]
     inputs: Callable[[str, Any, Progress], Sequence[Any]] | None
+    given: Callable[[Iterable[Any]], Sequence[Any]]
     texts: Callable[[Sequence[Any]], list[str]]
     encode: Callable[[Tokenizer, Sequence[Any], str, Any], Sequence[Any]]
     present: Callable[[Any, Tokenizer, Sequence[Any]], tuple[Sequence[Any], Sequence[list[str]]]]
@@ -276,6 +278,7 @@ INPUTS: dict[str, InputKind] = {
         read=lambda name, unit, config, on_bad, progress: read_labelled(name, cast("Any", unit), on_bad),
         check=cast("Any", check_labelled),
         inputs=None,
+        given=as_texts,
         texts=list,
         encode=lambda tokenizer, examples, unit, config: labelled_units(tokenizer, examples, cast("Any", unit)),
         present=_present_texts,
@@ -287,6 +290,7 @@ INPUTS: dict[str, InputKind] = {
         read=lambda name, unit, config, on_bad, progress: read_trees(name, unit, on_bad),
         check=_check_trees,
         inputs=lambda name, config, progress: read_unlabelled(name),
+        given=lambda inputs: as_instances(inputs, Tree, "trees"),
         texts=lambda trees: [tree.text() for tree in trees],
         encode=lambda tokenizer, examples, unit, config: encode_trees(
             tokenizer, examples, unit, config.binarise, config.most_children
@@ -300,6 +304,7 @@ INPUTS: dict[str, InputKind] = {
         read=lambda name, unit, config, on_bad, progress: _PICTURE_READERS[unit](name, config.frame, on_bad, progress),
         check=check_pictures,
         inputs=lambda name, config, progress: read_unlabelled_pictures(name, config.frame, progress),
+        given=lambda inputs: as_list("inputs", inputs),
         texts=lambda pictures: [],
         encode=_encode_pictures,
         present=_present_pictures,
@@ -311,6 +316,7 @@ INPUTS: dict[str, InputKind] = {
         read=lambda name, unit, config, on_bad, progress: read_graphs(name, unit, on_bad),
         check=check_graphs,
         inputs=lambda name, config, progress: read_unlabelled_graphs(name),
+        given=lambda inputs: as_instances(inputs, Graph, "graphs"),
         texts=lambda graphs: [text for graph in graphs if (text := graph.text())],
         encode=encode_graphs,
         present=present_graphs,
@@ -348,6 +354,7 @@ def _pair_kind(name: Sides, side_type: type, as_example: Callable[[Any, str], An
         read=read,
         check=lambda examples, unit: check_pairs(examples, side_type),
         inputs=lambda file, config, progress: read_unlabelled_pairs(file, name),
+        given=lambda inputs: as_pairs(inputs, side_type),
         texts=lambda pairs: sides.texts([side for pair in pairs for side in pair]),
         encode=encode,
         present=present,

@@ -88,6 +88,24 @@ def as_texts(texts: Iterable[str]) -> Sequence[str]:
     return texts
 
 
+def as_instances(values: Iterable[Any], kind: type[Example], plural: str) -> list[Example]:
+    """The values as a list. plural: what they are called. Raises TypeError if one is not of a class."""
+    values = [values] if isinstance(values, str) or not isinstance(values, Iterable) else list(values)
+    odd = next((value for value in values if not isinstance(value, kind)), None)
+    if odd is not None:
+        raise TypeError(f"this takes {plural}, each a {kind.__name__}, in a list; found {odd!r}")
+    return values
+
+
+def check_text_pairs(name: str, pairs: Iterable[Any], shown: str) -> list[tuple[str, str]]:
+    """Pairs of texts as a list. shown: an example of one, for messages. Raises TypeError."""
+    pairs = as_list(name, pairs)
+    for pair in pairs:
+        if not isinstance(pair, tuple | list) or len(pair) != 2 or not all(isinstance(text, str) for text in pair):
+            raise TypeError(f"{name} have {pair!r}; expected two texts each, such as {shown}")
+    return pairs
+
+
 def as_examples(examples: Iterable[Any], kind: type[Example], plural: str, reader: str) -> list[Example]:
     """The examples as a list. plural: what they are called. reader: the function that gives such.
 

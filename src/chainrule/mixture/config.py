@@ -45,7 +45,7 @@ class MixtureConfig:
         if self.buckets > 1 and self.kind != "linear":
             raise SettingError(f"buckets is {self.buckets}, but only linear mixtures have buckets; leave it out")
         if self.adaptive and (self.kind != "linear" or self.buckets > 1 or self.weights is not None):
-            raise SettingError("adaptive weights are those of a linear mixture, without buckets or weights of its own")
+            raise SettingError("adaptive=True is for linear mixtures without buckets=... and weights=...")
         if self.gate not in get_args(GateKind):
             raise SettingError(f"gate is {self.gate!r}; choose {', '.join(get_args(GateKind))}")
         if self.gate != "default" and not self.adaptive:

@@ -155,7 +155,8 @@ def _labels(record: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _labels_validation(record: dict[str, Any]) -> list[tuple[str, str]]:
     nats, share, texts = (record[f"validation_{name}"] for name in ("nats", "accuracy", "examples"))
-    return [("validation", f"{nats:.4f} nats a label, {share:.1%} right in {texts:,} texts")]
+    right = "" if share is None else f", {share:.1%} right"
+    return [("validation", f"{nats:.4f} nats a label{right} in {texts:,} texts")]
 
 
 def _labels_test(record: dict[str, Any]) -> list[tuple[str, str]]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args, overload
 
@@ -201,6 +202,7 @@ def _or_error(make: Callable[..., Labelled], *given: Any) -> Labelled | TextErro
 
 
 _FIELDS = ("text", "label")
+_MANY = 50  # rows
 
 
 def _of_record(record: dict[str, Any], unit: LabelledUnit, place: str, fields: tuple[str, str] = _FIELDS) -> Labelled:
@@ -237,8 +239,7 @@ def _table_texts(name: str, fields: tuple[str, str], encoding: str) -> Iterator[
     columns = (0, 1)
     width = 2
     rows = list(_csv_rows(name, encoding) if is_csv else _tsv_rows(name, encoding))
-    if is_csv:
-        _check_first_row(rows, fields)
+    _check_first_row(rows, fields, is_csv=is_csv)
     for number, (place, shown, cells) in enumerate(rows):
         if number == 0 and set(fields) <= set(cells):
             columns, width = (cells.index(fields[0]), cells.index(fields[1])), len(cells)
@@ -256,20 +257,39 @@ def _table_texts(name: str, fields: tuple[str, str], encoding: str) -> Iterator[
             yield Labelled(cells[columns[0]], (cells[columns[1]].strip(),), place)
 
 
-def _check_first_row(rows: list[tuple[str, str, list[str]]], fields: tuple[str, str]) -> None:
-    """Raises TextError where the first row of CSV seems to name columns, and not those of texts and labels.
-
-    That of a table without names has a text and a label, which is one of other rows, too.
-    """
+def _check_first_row(rows: list[tuple[str, str, list[str]]], fields: tuple[str, str], *, is_csv: bool) -> None:
+    """Raises TextError where the first row seems to name columns, and not those of texts and labels."""
     (place, shown, cells), *others = rows or [("", "", [])]
     labels = [own[1].strip() for _, _, own in others if len(own) == len(_FIELDS)]
     if len(cells) != len(_FIELDS) or set(fields) <= set(cells) or _is_header(cells) or fields != _FIELDS:
         return
-    if cells[1].strip() not in labels and len(set(labels)) < len(labels):
+    if names_column(cells[1].strip(), labels, is_csv):
+        header = "text,label" if is_csv else "of text, tab, label"
         raise TextError(
             f"{place}: {shown!r} seems to name columns, since no other row has the label {cells[1]!r}; name those of "
-            "texts and labels with field=... and label_field=..., or put a first row text,label before it"
+            f"texts and labels with field=... and label_field=..., or put a first row {header} before it"
         )
+
+
+def names_column(first: str, others: Sequence[str], is_csv: bool) -> bool:
+    """Whether the label of a first row seems to be the name of a column. others: the labels of the other rows.
+
+    That of a table without names is a label of other rows, too. TSV has names more rarely than CSV has: there only the
+    first label of many may occur once.
+    """
+    times = Counter(others).values()
+    if not times or first in others or _is_number(first):
+        return False
+    is_odd = max(times) > 1 if is_csv else min(times) > 1 and len(others) >= _MANY
+    return is_odd or (len(others) > 1 and all(map(_is_number, others)))
+
+
+def _is_number(label: str) -> bool:
+    try:
+        float(label)
+    except ValueError:
+        return False
+    return True
 
 
 def _tsv_rows(name: str, encoding: str) -> Iterator[tuple[str, str, list[str]]]:

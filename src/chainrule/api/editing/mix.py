@@ -92,7 +92,7 @@ def mix(
         raise SettingError("weights and heldout are both given; give weights, or a text to tune them on")
     if (config.buckets > 1 or config.adaptive) and heldout is None:
         which = f"buckets is {config.buckets}" if config.buckets > 1 else "adaptive is set"
-        raise SettingError(f"{which}, and such weights are tuned on a text; give heldout")
+        raise SettingError(f"{which}, and such weights are tuned on a text; give one with heldout=...")
     tokenizer = models[0].tokenizer
     document = document_in(*(model.record for model in models))
     source = None if heldout is None else source_of(heldout, document)
@@ -122,16 +122,16 @@ def _components(models: Sequence[Model], names: Sequence[str], cache: CacheConfi
         check_model(model)
     if len(models) + (cache is not None) < 2:
         raise SettingError("a mixture needs two models, or one and a cache")
-    first = models[0].tokenizer
-    for name, model in zip(names[1:], models[1:], strict=True):
-        difference = difference_of(first, model.tokenizer)
-        if difference:
-            raise SettingError(f"{names[0]} and {name} cannot be mixed: {difference}")
     for name, model in zip(names, models, strict=True):
         with prefix_errors(name):
             is_distribution = check_kind(model, CausalModel).is_distribution
         if not is_distribution:
             raise SettingError(f"{name} cannot be mixed: it uses stupid backoff, whose scores are not a distribution")
+    first = models[0].tokenizer
+    for name, model in zip(names[1:], models[1:], strict=True):
+        difference = difference_of(first, model.tokenizer)
+        if difference:
+            raise SettingError(f"{names[0]} and {name} cannot be mixed: {difference}")
     fewest = fewest_unseen(models)
     families, parts = [model.family for model in models], [_with_unseen_types(model, fewest) for model in models]
     if cache is not None:

@@ -9,7 +9,6 @@ import numpy as np
 
 from chainrule.api.models.model import Model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.base.arguments import as_texts
 from chainrule.base.files import check_new_file, replace_file
 from chainrule.errors import SettingError
 from chainrule.pictures.picture import as_picture
@@ -39,7 +38,7 @@ class ClassifierModel(Model):
     def classify(self, inputs: Iterable[Any]) -> list[Predicted]:
         """The labels of inputs, such as texts, or of their units, such as words.
 
-        Raises MarkerError; SettingError where inputs are not what it reads.
+        Raises MarkerError, TypeError; SettingError where inputs are not what it reads.
 
         good:  [predicted] = classifier.classify(["a text"]); predicted.best
         """
@@ -62,10 +61,9 @@ class ClassifierModel(Model):
         return inputs_of(self.classifier).embed(self.classifier, self.tokenizer, self._checked(inputs))
 
     def _checked(self, inputs: Iterable[Any]) -> Sequence[Any]:
-        from chainrule.applications.classifier_inputs import PAIR_UNITS
+        from chainrule.applications.classifier_inputs import inputs_of
 
-        are_texts = self.classifier.reads == "text" and self.classifier.unit not in PAIR_UNITS
-        return as_texts(inputs) if are_texts else list(inputs)
+        return inputs_of(self.classifier).given(inputs)
 
     def draw(self, inputs: Iterable[Any], path: str | os.PathLike[str], *, overwrite: bool = False) -> list[Predicted]:
         """The labels of inputs, as `classify` gives them, which are also drawn on a page (.html) that needs no other

@@ -327,7 +327,10 @@ def _load_folder(path: Path, *, copy: bool, exact: bool | None = None) -> Model:
         arrays = {name: array.copy() for name, array in arrays.items()}
         mapped.check()
     if entry.family == "vectors":
-        raise ModelFormatError(f"{path}: holds word vectors, not a language model; open them with load_vectors")
+        raise ModelFormatError(
+            f"{path}: holds word vectors, not a language model: nearest, analogy, odd, map and evaluate take them, and "
+            "in Python load_vectors opens them"
+        )
     if entry.family not in FAMILIES:
         raise ModelFormatError(
             f"{path}: family {entry.family!r} is not known to this version; expected one of {', '.join(FAMILIES)}"

@@ -272,7 +272,8 @@ def check_model(model: object, *kinds: type) -> None:
 
 
 def check_kind(model: Model, kind: type[Kind]) -> Kind:
-    """The model, which is one of a kind. Raises WrongModelError if it is not."""
+    """The model, which is one of a kind. Raises WrongModelError if it is another, TypeError if it is no model."""
+    check_model(model)
     if not isinstance(model, kind):
         raise WrongModelError(_describe_wrong_kind(model.family, kind.capability))
     return model

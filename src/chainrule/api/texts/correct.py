@@ -6,6 +6,7 @@ that was trained on wrong and right texts.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from os import PathLike
@@ -43,7 +44,7 @@ from chainrule.text.parallel import Pairs
 from chainrule.text.tokenization.config import OF_WORDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from jaxtyping import Float64
     from numpy import ndarray
@@ -243,6 +244,8 @@ def _log_priors(model: Model, lexicon: Mapping[str, float] | str | PathLike[str]
         priors = prior_of(model.language_model, model.tokenizer, model.speller)(words)
         return dict(zip(words, priors.tolist(), strict=True))
     counts = read_lexicon(lexicon) if isinstance(lexicon, (str, PathLike)) else lexicon
+    if not isinstance(counts, Mapping):
+        raise TypeError(f"lexicon is {counts!r}; expected the path of a file, or words with their counts")
     total = sum(counts.values())
     return {word: float(np.log(count / total)) for word, count in counts.items() if count > 0}
 

@@ -6,6 +6,7 @@ import math
 import os
 import string
 from collections.abc import Mapping
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -125,6 +126,7 @@ class WordFrequencies:
                 read = _read_counts(path)
         order = getattr(getattr(read, "engine", None), "order", None)
         if isinstance(read, Mapping):
+            _check_counts(read)
             self._counts = read
             self._log_total = math.log(math.fsum(read.values()) or 1.0)
         elif order != 1:
@@ -155,6 +157,13 @@ class WordFrequencies:
             if count := self._counts.get(form):
                 return math.log(count) - self._log_total
         return None
+
+
+def _check_counts(counts: Mapping[str, float]) -> None:
+    """Raises SettingError."""
+    for word, count in counts.items():
+        if not isinstance(word, str) or not isinstance(count, Real) or not 0 <= count < math.inf:
+            raise SettingError(f"frequencies have {word!r}: {count!r}; expected a word and its count, 0 or more")
 
 
 def _read_counts(path: Path) -> dict[str, float]:

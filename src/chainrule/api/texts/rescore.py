@@ -230,9 +230,10 @@ class Rescoring:
         models = dict(scorers)
         data: TuningData | None = None
         weights, self._is_tuned_on_itself = given, False
+        tuned_on: set[int] = set()
         if options.tune is not None:
             self._is_tuned_on_itself = not holds_json(options.tune) or _hold_the_same(options.tune, source.name)
-            source, weights, data = _tuned(source, options.tune, options, models, given, progress)
+            source, weights, data = _tuned(source, options.tune, options, models, given, tuned_on, progress)
         search = LatticeSearch(models, weights, options.nbest)
         self.left_out = search.left_out if source.has_lattices else []  # models that the search does not know
         self._nbest = options.nbest
@@ -253,6 +254,7 @@ class Rescoring:
         ]
         self.judge = None if first.errors is None else RerankingEvaluation(measures)
         self.lists = self.hypotheses = self.changed = 0
+        self._tuned_on, self._among_tuned = tuned_on, 0
         self.impossible = dict.fromkeys(names[len(own) : -1], 0)  # hypotheses, by the model
         self._blocks = chain([first], blocks)
 
@@ -268,6 +270,7 @@ class Rescoring:
             self.judge.add(block, before, after)
         texts = block.texts()
         self.lists += len(block.lists)
+        self._among_tuned += sum(_identity(nbest) in self._tuned_on for nbest in block.lists)
         self.hypotheses += len(texts)
         impossible = block.features.impossible(len(block.lists[0].scores)).sum(axis=0).tolist()
         for name, count in zip(self.impossible, impossible, strict=True):
@@ -325,8 +328,14 @@ class Rescoring:
                 for name, count in self.impossible.items()
                 if count
             ),
-            *([_TUNED_ON_ITSELF] if self._is_tuned_on_itself and self.judge is not None else []),
+            *([] if self.judge is None else self._tuning_notes()),
         ]
+
+    def _tuning_notes(self) -> list[str]:
+        """Whether the figures are of lists that weights were tuned on."""
+        if self._is_tuned_on_itself or (self.lists and self._among_tuned == self.lists):
+            return [_TUNED_ON.format("these lists")]
+        return [_TUNED_ON.format(f"{self._among_tuned:,} of these {self.lists:,} lists")] if self._among_tuned else []
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """The header, and the figures before and after with their change; no rows without references."""
@@ -351,34 +360,43 @@ def _tuned(
     options: RescoreOptions,
     scorers: dict[str, HypothesisScorer],
     given: Weights,
+    tuned_on: set[int],
     progress: Progress,
 ) -> tuple[ListSource, Weights, TuningData | None]:
-    """The source, perhaps with references now; the weights; and the lists of the source that tuning kept."""
+    """The source, perhaps with references now; the weights; and the lists of the source that tuning kept.
+
+    tuned_on: gets the identities of the lists.
+    """
     if holds_json(tune):
-        tuned_on = ListSource(tune, "json", source.files)
+        tuning = ListSource(tune, "json", source.files)
     else:
         source = replace(source, references=source.references or tune)
-        tuned_on = replace(source, references=tune)
+        tuning = replace(source, references=tune)
     search = LatticeSearch(scorers, given, options.nbest)
-    lists = tuned_on.lists(search, progress, None if options.on_error is None else lambda error: None)
-    blocks = (_with_references(block, tuned_on.name) for block in score_lists(lists, scorers))
+    lists = tuning.lists(search, progress, None if options.on_error is None else lambda error: None)
+    blocks = (_checked(block, tuning.name, tuned_on) for block in score_lists(lists, scorers))
     data = TuningData.of(blocks, options.objective)
     start = given.with_defaults(data.features.names, data.features.replaced).vector(data.features.names)
     after = data.tuned(options.objective, start, options, progress)
     record = {
         "objective": options.objective,
-        "lists": tuned_on.name,
+        "lists": tuning.name,
         "number": data.features.offsets.size - 1,
         "restarts": options.restarts,
         "seed": options.seed,
         data.measure.name: {"start": finite(data.value(start)), "tuned": finite(data.value(after))},
     }
     weights = Weights(dict(zip(data.features.names, after.tolist(), strict=True)), record)
-    are_same = tuned_on.name == source.name and not source.has_lattices  # whose texts depend on the weights
+    are_same = tuning.name == source.name and not source.has_lattices  # whose texts depend on the weights
     return source, weights, data if are_same else None
 
 
-_TUNED_ON_ITSELF = "the weights were tuned on these lists, so the figures are too good; measure on other lists"
+_TUNED_ON = "the weights were tuned on {}, so the figures are too good; measure on other lists"
+
+
+def _identity(nbest: NBestList) -> int:
+    """A hash of a list's texts and scores."""
+    return hash((nbest.texts, tuple(nbest.scores.items())))
 
 
 def _hold_the_same(one: str, other: str) -> bool:
@@ -388,10 +406,14 @@ def _hold_the_same(one: str, other: str) -> bool:
     return filecmp.cmp(one, other, shallow=False)
 
 
-def _with_references(block: Scored, name: str) -> Scored:
-    """Raises TextError where the lists that are to be tuned on have no references."""
+def _checked(block: Scored, name: str, tuned_on: set[int]) -> Scored:
+    """A block to tune on. tuned_on: gets the identities of its lists. Raises TextError where it has no references."""
     if block.errors is None:
-        raise TextError(f"{name}: the lists have no references, and tuning needs them; name a file with tune=...")
+        raise TextError(
+            f'{name}: the lists have no references, and tuning needs them: give each list a "reference", or name a '
+            "file of references, a line each, in place of these lists"
+        )
+    tuned_on.update(map(_identity, block.lists))
     return block
 
 

@@ -191,7 +191,10 @@ def surprisal(source: Source | Paths, model: Model | Mapping[str, Model], option
     so that ids and conditions stay with each word. model: also several by name, for words and texts: each has columns
     that end in its name. Raises TypeError, TextError, SettingError, MarkerError.
 
+    source: files, or a `Corpus`, whose Reading says which field or column has the text.
+
     good:  pandas.DataFrame(chainrule.surprisal("items.csv", chainrule.load("lm/")))
+    good:  chainrule.surprisal(chainrule.Corpus.of("items.csv", chainrule.Reading(field="sentence")), model)
     good:  chainrule.surprisal("items.jsonl", model, by="tokens", nats=True).save("tokens.parquet")
     good:  chainrule.surprisal("items.csv", {"lm": lm, "gpt2": gpt2}, entropy=True, frequencies="counts.txt")
     """

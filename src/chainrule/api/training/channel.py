@@ -15,6 +15,7 @@ from chainrule.applications.noisy_channel.files import channel_of, write_channel
 from chainrule.applications.noisy_channel.inflections import english_inflections, read_inflections
 from chainrule.applications.noisy_channel.learning import learn_channel, learn_grammar, marks_as_word
 from chainrule.applications.noisy_channel.word_channel import english_grammar, words_and_marks
+from chainrule.base.arguments import check_text_pairs
 from chainrule.base.options import takes
 from chainrule.errors import TextError
 from chainrule.text.corpus.plain_text import lines_of
@@ -157,7 +158,7 @@ def _train(options: TrainChannelOptions, progress: Progress) -> Channel:
     if isinstance(options.pairs, (str, PathLike)):
         read = read_error_pairs(options.pairs)
     else:
-        texts = list(options.pairs)
+        texts = check_text_pairs("pairs", options.pairs, "('teh', 'the')")
         read = _error_pairs(texts, [1.0] * len(texts))
     prior, rounds = options.prior, options.rounds
     before = None if prior is None else channel_of(prior, _RATE_IN_WRONG_WORDS)
@@ -185,7 +186,7 @@ def train_grammar(options: TrainGrammarOptions) -> WordChannel:
         read = pairs_of([str(options.pairs)], ("wrong", "right"))
         texts = list(zip(read.sources, read.targets, strict=True))
     else:
-        texts = list(options.pairs)
+        texts = check_text_pairs("pairs", options.pairs, "('he go home', 'he goes home')")
     words = Counter(word.lower() for _, right in texts for word in words_and_marks(right))
     forms = english_inflections(words) if options.inflections is None else read_inflections(options.inflections)
     learned = learn_grammar(texts, forms, english_grammar(_PRIOR_RATE))

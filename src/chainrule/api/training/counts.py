@@ -62,7 +62,7 @@ def _count(options: CountOptions, progress: Progress) -> dict[str, Any]:
     lines = write_counts_file(options.path, counts, learner.vocabulary, progress)
     unigrams = counts.counts[counts.level(1)]
     return {
-        "ngrams": list(counts.level_sizes),
+        "ngrams": [own - int(order == 1 and unigrams[UNKNOWN] == 0) for order, own in enumerate(counts.level_sizes, 1)],
         "lines": lines,
         "tokens": int(unigrams.sum() - unigrams[END]),
         "documents": int(unigrams[END]),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.base.arguments import check_least
+from chainrule.base.arguments import check_least, check_type
 from chainrule.base.files import check_new_file, replace_file
 from chainrule.drawing.pages import render
 from chainrule.errors import SettingError
@@ -105,6 +105,9 @@ def map_vectors(
 
     good:  chainrule.map_vectors(vectors, "map.html", words=500)
     """
+    from chainrule.api.vectors.word_vectors import WordVectors
+
+    check_type("vectors", vectors, WordVectors)
     target, on_progress = Path(path), callback(progress)
     check_least("words", words, 3)
     check_new_file(target, overwrite=overwrite)

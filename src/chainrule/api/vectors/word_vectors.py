@@ -16,7 +16,7 @@ import numpy as np
 from chainrule import __version__
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.tokenizers import tokenizer_entry, tokenizer_from
-from chainrule.base.arguments import as_path, check_least
+from chainrule.base.arguments import as_path, check_least, check_type
 from chainrule.base.files import FolderPath, check_new_file
 from chainrule.errors import ModelFormatError, OutputError, SettingError, TextError, opening_folder
 from chainrule.report.model_card import model_card, model_rows
@@ -134,7 +134,8 @@ class WordVectors:
         return self.arrays["ngrams"][rows].sum(axis=0) / np.float32(wanted.size) if rows.size else None
 
     def _normalised(self, word: str) -> bytes:
-        """A word in UTF-8, normalised as the training text was."""
+        """A word in UTF-8, normalised as the training text was. Raises TypeError."""
+        check_type("word", word, str)
         return self.tokenizer.normaliser(byte_array(word.encode("utf-8", "replace")), LINE_FEED).tobytes()
 
     def nearest(self, word: str, *, top: int = 10, restrict: int | None = None) -> list[Similar]:

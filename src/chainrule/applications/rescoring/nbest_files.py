@@ -93,7 +93,7 @@ def format_of(name: str, files: ScoreFiles = NO_FILES) -> ListFormat:
     raise TextError(
         f"{name}: is in no known format of n-best lists or lattices; expected JSON lines, Moses' id ||| text ||| "
         "features ||| score, a Kaldi text with score files, an ESPnet folder, SRILM's lists, Kaldi's text lattices or "
-        "HTK's SLF; or set the format"
+        "HTK's SLF; or name the format with format=..."
     )
 
 

@@ -21,7 +21,7 @@ from chainrule.cli.shared.options import (
     given_settings,
     tokenizer_of,
 )
-from chainrule.cli.shared.screen import note_plan, print_json, progress_bar
+from chainrule.cli.shared.screen import count_of, note_plan, print_json, progress_bar
 from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, check_text_target, note_repairs
 from chainrule.vectors.config import CooccurrenceConfig
 
@@ -90,8 +90,8 @@ def count(
     else:
         sizes = ", ".join(f"{n}: {size:,}" for n, size in enumerate(summary["ngrams"], start=1))
         print(
-            f"{output}: {summary['lines']:,} n-grams of {summary['tokens']:,} tokens "
-            f"in {summary['documents']:,} documents\n"
+            f"{output}: {count_of(summary['lines'], 'n-gram')} of {count_of(summary['tokens'], 'token')} "
+            f"in {count_of(summary['documents'], 'document')}\n"
             f"by order {sizes}"
         )
 

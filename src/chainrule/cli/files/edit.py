@@ -23,7 +23,7 @@ from chainrule.cli.shared.options import (
 )
 from chainrule.cli.shared.screen import note, print_json, progress_bar
 from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, note_repairs, text_for
-from chainrule.errors import SettingError, prefix_errors
+from chainrule.errors import SettingError
 from chainrule.mixture.config import CacheConfig, GateKind, Kind, MixtureConfig
 
 if TYPE_CHECKING:
@@ -240,8 +240,7 @@ def mix(
     if tune is not None and weights:
         raise CycloptsError(msg="Give either --tune or --weights.")
     config = MixtureConfig(kind=kind, weights=tuple(weights) or None, buckets=buckets, adaptive=adaptive, gate=gate)
-    with prefix_errors("the cache"):
-        cached = None if cache is None else CacheConfig(words=cache, order=cache_order)
+    cached = None if cache is None else CacheConfig(words=cache, order=cache_order)
     heldout = None if tune is None else text_for(models, reading, tune)
     _check_all_differ(models)
     check_model_target(output, overwrite=overwrite, ngrams=static)

@@ -70,8 +70,8 @@ class MayBeEmpty:
 
 
 FORMATS_READ = (
-    "with .gz, .zst, .xz and .bz2; .jsonl, .parquet and .csv, a record a document; folders of them; and - for "
-    "standard input."
+    "with .gz, .zst, .xz and .bz2; .jsonl, .parquet and .csv, a record a document; folders of .txt, .jsonl and "
+    ".parquet; and - for standard input."
 )
 FILE = Parameter(allow_leading_hyphen=True, validator=file_or_dash)
 TextFiles = Annotated[str, FILE, Parameter(help=f"Text, a line a document: files, also {FORMATS_READ}", required=True)]

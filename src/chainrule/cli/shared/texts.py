@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from chainrule.applications.classifier_inputs import InputKind
+    from chainrule.applications.labelled_pairs import Sides
     from chainrule.base.progress import Progress
     from chainrule.errors import TextError
     from chainrule.structures.linearized import Treebank
@@ -32,15 +33,22 @@ if TYPE_CHECKING:
     from chainrule.text.labelled import LabelledUnit
 
 
-LabelField = Annotated[str, Parameter(help="Of labelled texts, the field or column with the label.")]
+LabelField = Annotated[str, Parameter(help="Of labelled texts and pairs, the field or column with the label.")]
 
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class LabelledOptions:
-    """Where a file of labelled texts has its texts and labels."""
+    """Where a file of labelled texts, or of pairs of them, has its texts and labels."""
 
-    field: Annotated[str, flag(Reading, "field")] = Reading.field
+    field: Annotated[
+        str,
+        flag(Reading, "field"),
+        Parameter(
+            help="The field of a record, or the column of a table, with the text; of pairs, both, with a comma "
+            "between: premise,hypothesis."
+        ),
+    ] = Reading.field
     label_field: LabelField = "label"
     encoding: Annotated[str, flag(Reading, "encoding")] = Reading.encoding
 
@@ -48,21 +56,61 @@ class LabelledOptions:
         self, kind: InputKind, name: str, unit: str, config: Any, on_bad: OnBad, progress: Progress
     ) -> Sequence[Any]:
         """The labelled inputs of a file. Raises TextError, SettingError; CycloptsError where options are for texts."""
-        from chainrule.applications.classifier_inputs import INPUTS
+        from chainrule.applications.classifier_inputs import INPUTS, RATING_UNIT
+        from chainrule.applications.labelled_pairs import read_labelled_pairs
         from chainrule.text.labelled import read_labelled
 
         if self == LabelledOptions():
             return kind.read(name, unit, config, on_bad, progress)
-        if kind is not INPUTS["text"]:
-            raise CycloptsError(msg=f"--field, --label-field and --encoding are for labelled texts, not {kind.plural}.")
-        return read_labelled(
+        if kind is INPUTS["text"]:
+            return read_labelled(
+                name,
+                cast("LabelledUnit", unit),
+                on_bad,
+                field=self.field,
+                label_field=self.label_field,
+                encoding=self.encoding,
+            )
+        return read_labelled_pairs(
             name,
-            cast("LabelledUnit", unit),
-            on_bad,
-            field=self.field,
-            label_field=self.label_field,
+            self._sides(kind),
+            ratings=unit == RATING_UNIT,
+            on_bad=on_bad,
+            fields=self._both_fields,
+            label_field=None if self.label_field == LabelledOptions.label_field else self.label_field,
             encoding=self.encoding,
         )
+
+    def inputs(self, kind: InputKind, name: str, config: Any, progress: Progress) -> Sequence[Any]:
+        """The inputs of a file, without labels, of a kind that has files of its own. Raises as `read`."""
+        from chainrule.applications.labelled_pairs import read_unlabelled_pairs
+
+        if self == LabelledOptions() and kind.inputs is not None:
+            return kind.inputs(name, config, progress)
+        return read_unlabelled_pairs(name, self._sides(kind), fields=self._both_fields, encoding=self.encoding)
+
+    def _sides(self, kind: InputKind) -> Sides:
+        """What pairs are of. Raises CycloptsError where inputs are no pairs."""
+        from chainrule.applications.classifier_inputs import PAIRS
+
+        sides = next((sides for sides, pairs in PAIRS.items() if pairs is kind), None)
+        if sides is None:
+            raise CycloptsError(
+                msg=f"--field, --label-field and --encoding are for texts and pairs with labels, not {kind.plural}."
+            )
+        return cast("Sides", sides)
+
+    @property
+    def _both_fields(self) -> tuple[str, str] | None:
+        """The fields of both sides, if they are given. Raises CycloptsError."""
+        if self.field == LabelledOptions.field:
+            return None
+        first, comma, second = self.field.partition(",")
+        if not comma or not first or not second:
+            raise CycloptsError(
+                msg=f"--field is {self.field}; of pairs, name both columns, with a comma between: premise,hypothesis."
+            )
+        return first, second
 
 
 @Parameter(name="*")
@@ -201,10 +249,15 @@ def check_read_once(*texts: str | None) -> None:
 
 
 def note_repairs(*sources: Source) -> None:
-    """Notes, after reading, in how many places texts were not UTF-8."""
+    """Notes, after reading, in how many places texts were not UTF-8, and which tables in folders were not read."""
+    from chainrule.text.corpus.corpus import Corpus, unread_tables
+
     repaired = {name: places for source in sources for name, places in source.record.get("repaired", {}).items()}
     for name, places in repaired.items():
         note(f"{name}: not UTF-8 in {count_of(places, 'place')}, replaced or skipped as you asked")
+    for source in sources:
+        for name, tables in unread_tables(source).items() if isinstance(source, Corpus) else ():
+            note(f"{name}: {count_of(tables, '.csv file')} not read; --suffixes .txt .csv reads such files of folders")
 
 
 def with_shares(option: str, values: tuple[str, ...]) -> list[tuple[str, str]]:
@@ -252,6 +305,15 @@ def check_text_target(path: Path, source: Corpus | Treebank | None, *, overwrite
 _SHOWN = 10
 
 Strict = Annotated[bool, Parameter(negative=(), help="Stop at a bad record; by default it is reported and left out.")]
+StrictTest = Annotated[
+    bool,
+    Parameter(
+        negative=(),
+        help="Stop at a bad record of --test, too; by default it is reported and left out. One to learn from always "
+        "stops the verb.",
+    ),
+    Needs("test"),
+]
 
 
 @contextmanager

@@ -39,7 +39,15 @@ _RENAMED = {
     "share": "--lambda",
     "min_count": "--vocabulary-min-count",
 }
-_OF_OTHER_VERBS = {"allow_pickle": "--allow-pickle", "resume": "--resume", "unit": "--unit"}
+# The same in errors, where the verb is known: it has the option, and none of the setting's own name.
+_RENAMED_IN_ERRORS = {"fields": "--field", "heldout": "--tune", "words": "--cache", "order": "--cache-order"}
+_OF_OTHER_VERBS = {
+    "encoding": "--encoding",
+    "encoding_errors": "--encoding-errors",
+    "allow_pickle": "--allow-pickle",
+    "resume": "--resume",
+    "unit": "--unit",
+}
 _MODELS = ("model", "models")  # parameters for models
 _TEXTS = (
     "text",
@@ -203,9 +211,11 @@ def in_options(message: str, verb: App) -> str:
     top_p is 2              --top-p is 2
     use markers='skip'      use --markers skip
     leave mixed=True out    leave --mixed out
+    with Reading(field=...) with --field
     """
     names = {name.removeprefix("--").replace("-", "_"): name for name in _options(verb)}
     names |= {setting: name for setting, name in _RENAMED.items() if name in names.values()} | FIELD_FLAGS
+    names = {setting: name for setting, name in _RENAMED_IN_ERRORS.items() if name in names.values()} | names
 
     def option_of(match: re.Match[str]) -> str:
         setting, value = match.groups()
@@ -216,7 +226,7 @@ def in_options(message: str, verb: App) -> str:
             return f"--no-{name.removeprefix('--')}"
         return name if value in ("True", "...") else f"{name} {value.strip(chr(39))}"
 
-    message = _SETTING.sub(option_of, message)
+    message = _SETTING.sub(option_of, _READING.sub(r"\1", message))
     message = _SNAKE.sub(lambda match: names.get(match[0], match[0]), message)
     first, separator, rest = message.partition(" is ")  # how most messages about a setting out of range begin
     return f"{names.get(first, first)}{separator}{rest}"
@@ -235,6 +245,7 @@ def with_flags(note: str) -> str:
 
 # Settings with a value, and settings of several words; not part of a path, a quotation or an option.
 _SETTING = re.compile(r"(?<![\w./'\"-])([a-z]\w*)=('[^']*'|True|False|\.\.\.|[\d.]*\d)")
+_READING = re.compile(r"\bReading\(([^()]*)\)")
 _SNAKE = re.compile(r"(?<![\w./'\"-])[a-z]+(?:_[a-z]+)+(?![\w/'\"=-]|\.\w)")
 
 

@@ -19,7 +19,6 @@ from chainrule.cli.shared.options import (
     Json,
     MarkerRule,
     ModelMarkerRule,
-    Needs,
     NetworkPath,
     Output,
     Overwrite,
@@ -31,8 +30,8 @@ from chainrule.cli.shared.options import (
     given_settings,
     tokenizer_of,
 )
-from chainrule.cli.shared.screen import note, print_json, progress_bar
-from chainrule.cli.shared.texts import DEFAULT_LABELLED, LabelledOptions, Strict, bad_records
+from chainrule.cli.shared.screen import count_of, note, print_json, progress_bar
+from chainrule.cli.shared.texts import DEFAULT_LABELLED, LabelledOptions, StrictTest, bad_records
 from chainrule.cli.train.run_output import continues_run, data_differences, report_finished_run, shown_run
 from chainrule.errors import OutputError, SettingError
 from chainrule.neural.config.classifiers import LABELLING
@@ -70,7 +69,7 @@ def finetune(
     data: LabelledFile,
     output: Output,
     test: Annotated[str | None, FILE, Parameter(help="Labelled texts to test on, in the format of --data.")] = None,
-    strict: Annotated[Strict, Needs("test")] = False,
+    strict: StrictTest = False,
     words: Annotated[bool, Parameter(negative=(), help="Label each word, not each text.")] = False,
     pairs: Annotated[
         bool,
@@ -193,14 +192,13 @@ def show_classifier(
         return
     network = f"{record['network']['name']} " if "network" in record else ""
     print(
-        f"{output}: {network}classifier of {record['examples']:,} examples, best after epoch {record['best_epoch']} of "
-        f"{record['epochs']}, in {record['training_seconds']:.1f} s"
+        f"{output}: {network}classifier of {count_of(record['examples'], 'example')}, best after epoch "
+        f"{record['best_epoch']} of {record['epochs']}, in {record['training_seconds']:.1f} s"
     )
     if record["validation_examples"]:
         figures = _VALIDATED.get(record.get("unit"), _label_figures)(record)
-        print(
-            f"validation: {record['validation_nats']:.4f} nats {figures} in {record['validation_examples']:,} examples"
-        )
+        examples = count_of(record["validation_examples"], "example")
+        print(f"validation: {record['validation_nats']:.4f} nats {figures} in {examples}")
     if result is not None:
         print(describe(result))
 
@@ -215,7 +213,8 @@ def note_suspicious_labels(examples: Sequence[Labelled], unit: str, for_words: s
     times = Counter(label for example in examples for label in example.labels)
     single = [label for label, number in times.items() if number == 1]
     if single:
-        note(f"of {len(times):,} labels, {len(single):,} occur only once, such as {single[0]!r}")
+        occur = "occurs only once:" if len(single) == 1 else "occur only once, such as"
+        note(f"of {len(times):,} labels, {len(single):,} {occur} {single[0]!r}")
 
 
 def note_unseen(result: Classification | RatingMeasurement | BoxMeasurement | None) -> None:
@@ -318,7 +317,8 @@ def classifier(
             "labels. Graphs: .jsonl: nodes, edges, label or labels; or .conllu. Pictures: a folder of JPEG or PNG "
             "files for each label, in one folder; or .jsonl: picture (a path), label; with --unit box: picture, boxes, "
             "a list of {box: [left, top, right, bottom], label}. Pairs of texts or trees: first, tab, second, tab, "
-            "label; or .csv or .jsonl: first, second, label; or named columns, as in SICK.",
+            "label; or .csv or .jsonl: first, second, label; or named columns, as in SICK, or by --field and "
+            "--label-field.",
         ),
     ],
     /,
@@ -327,7 +327,7 @@ def classifier(
     network: NetworkName | None = None,
     unit: Annotated[str | None, flag(TrainClassifierOptions, "unit")] = None,
     test: Annotated[str | None, FILE, Parameter(help="Labelled inputs to test on, in the format of DATA.")] = None,
-    strict: Annotated[Strict, Needs("test")] = False,
+    strict: StrictTest = False,
     columns: LabelledOptions = DEFAULT_LABELLED,
     resume: Resume = False,
     settings: LabellingFlags = NO_FLAGS,

@@ -20,6 +20,7 @@ from chainrule.cli.shared.options import (
     TreeFile,
     WholeNumber,
     check_tree,
+    file_or_dash,
     given_settings,
     target_beam,
 )
@@ -46,6 +47,7 @@ def caption(
             help="Pictures, folders of them, or .jsonl: image (a path); vectors of pictures, .npy; or - for paths on "
             "standard input, one a line.",
             allow_leading_hyphen=True,
+            validator=file_or_dash,
             required=True,
         ),
     ],

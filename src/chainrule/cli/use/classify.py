@@ -69,7 +69,13 @@ def classify(
     """
     from chainrule.api.models.classifier_model import ClassifierModel, check_page
     from chainrule.applications.classification import predict_documents
-    from chainrule.applications.classifier_inputs import BOX_UNIT, config_of, inputs_of, predicts_ratings
+    from chainrule.applications.classifier_inputs import (
+        BOX_UNIT,
+        PAIR_UNITS,
+        config_of,
+        inputs_of,
+        predicts_ratings,
+    )
 
     if data is not None and text != "-":
         raise CycloptsError(msg="--data names the texts; leave out TEXT.")
@@ -83,7 +89,7 @@ def classify(
         unit: str = labeller.classifier.unit
         kind = inputs_of(labeller.classifier)
         if kind.inputs is not None:
-            if text == "-" or reading != DEFAULT_READING:
+            if text == "-" or (reading != DEFAULT_READING and unit not in PAIR_UNITS):
                 raise CycloptsError(
                     msg=f"This classifier labels {kind.plural}: name a file of them, without options of texts."
                 )
@@ -92,7 +98,8 @@ def classify(
                     raise CycloptsError(msg="--page draws labels of graphs and pictures, not boxes; leave it out.")
                 _print_boxes(labeller, text, progress, json=json)
                 return
-            inputs = kind.inputs(text, config_of(labeller.classifier), progress)
+            columns = reading.labelled(label_field)
+            inputs = columns.inputs(kind, text, config_of(labeller.classifier), progress)
             found = labeller.classify(inputs) if page is None else labeller.draw(inputs, page, overwrite=overwrite)
             if unit == "pixel":
                 for picture, prediction in zip(inputs, found, strict=True):

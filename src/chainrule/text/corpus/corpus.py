@@ -18,7 +18,7 @@ from chainrule.text.corpus.block import Block, byte_array
 from chainrule.text.corpus.csv_table import table_blocks
 from chainrule.text.corpus.parquet import parquet_blocks, parquet_digest
 from chainrule.text.corpus.plain_text import file_block, line_blocks
-from chainrule.text.corpus.reading import Reading, may_hold
+from chainrule.text.corpus.reading import Reading, may_hold, text_suffix
 from chainrule.text.corpus.records import json_blocks
 from chainrule.text.corpus.streams import STANDARD_INPUT, file_size, open_stream, unreadable
 
@@ -216,11 +216,11 @@ def _files_of(name: str, reading: Reading) -> tuple[str, ...]:
     paths = []
     others = 0
     try:
-        for folder, folders, names in os.walk(name, onerror=_raise):
-            folders[:] = [inner for inner in folders if not inner.startswith(".")]
-            accepted = [os.path.join(folder, file) for file in names if reading.takes(file)]
-            paths += accepted
-            others += len(names) - len(accepted)
+        for file in _files_below(name):
+            if reading.takes(file):
+                paths.append(file)
+            else:
+                others += 1
     except OSError as error:
         raise unreadable(error.filename or name, error) from error
     if not paths:
@@ -229,6 +229,21 @@ def _files_of(name: str, reading: Reading) -> tuple[str, ...]:
             f"expected names that end in {', '.join(reading.suffixes)}, also compressed; suffixes=... names others"
         )
     return tuple(sorted(paths, key=lambda file: os.path.relpath(file, name).split(os.sep)))
+
+
+def _files_below(folder: str) -> Iterator[str]:
+    """All files in a folder, without those in hidden folders. Raises OSError."""
+    for inner, folders, names in os.walk(folder, onerror=_raise):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        yield from (os.path.join(inner, name) for name in names)
+
+
+def unread_tables(corpus: Corpus) -> dict[str, int]:
+    """How many .csv files there are in each folder of a corpus that reads none, where there are any."""
+    if ".csv" in corpus.reading.suffixes:
+        return {}
+    folders = [name for name in corpus.sources if os.path.isdir(name)]
+    return {name: n for name in folders if (n := sum(text_suffix(file) == ".csv" for file in _files_below(name)))}
 
 
 def _raise(error: OSError) -> None:

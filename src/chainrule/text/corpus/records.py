@@ -169,7 +169,7 @@ def as_written(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def suggest_fields(names: Any, options: str = "field=...") -> str:
+def suggest_fields(names: Any, options: str = "Reading(field=...)") -> str:
     """Names the fields that exist, for a message that one is missing. options: the settings that choose fields."""
     shown = [repr(name) for name in list(names)[:_SHOWN]]
     more = ", ..." if len(names) > _SHOWN else ""

@@ -145,7 +145,8 @@ class LabelObjective(ExampleObjective["Example[I]"], Generic[I]):
         return loss
 
     def validate(self, tokens: int) -> ValidationResult:
-        """The loss and `accuracy`, the share of labels that are right; of ratings, also `pearson`.
+        """The loss and `accuracy`, the share of labels that are right; of ratings, also `pearson`, or neither where it
+        is not defined, as of a single one.
 
         The best epoch has the highest accuracy or correlation, the figures that people report; of equal ones, the
         lowest loss.
@@ -172,7 +173,7 @@ class LabelObjective(ExampleObjective["Example[I]"], Generic[I]):
         if are_ratings:
             measure = _correlation_of_moments(int(labels_read), *sums)
             if math.isnan(measure):
-                return ValidationResult(loss, int(labels_read), figures)
+                return ValidationResult(loss, int(labels_read), {"examples": len(chosen)})
             figures["pearson"] = measure
         return ValidationResult(loss, int(labels_read), figures, -measure + TIE * loss)
 
