@@ -133,6 +133,7 @@ def test_settings_are_tuned_and_used(folder: Path, chainrule: Callable[..., Resu
     arguments = ["correct", folder / "lm", folder / "bad.txt"]
     done = chainrule(*arguments, "--references", folder / "right.txt", "--tune", tmp_path / "tuned.json")
     assert done.status == 0, done.err
+    assert [row.split() for row in done.out.splitlines() if "tuned" in row] == [["before", "tuned"]]
     assert "F0.5 of changes" in done.out
     assert "they do less well" in done.err
     assert json.loads((tmp_path / "tuned.json").read_text())["settings"]["at_least"] > 0

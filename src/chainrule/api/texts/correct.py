@@ -18,7 +18,7 @@ from chainrule.api.models.model import check_model
 from chainrule.api.progress_line import showing
 from chainrule.api.seq2seq.config import TargetBeam
 from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel
-from chainrule.api.texts.config import ChannelFirst, CorrectOptions, TuneOptions
+from chainrule.api.texts.config import ChannelFirst, CorrectOptions, CorrectorOptions, TuneOptions
 from chainrule.api.texts.rescore import scorer_of
 from chainrule.applications.config import CHANNELS, ENGLISH
 from chainrule.applications.correction.candidates import Grammar
@@ -97,13 +97,7 @@ def build_corrector(model: Model, options: CorrectOptions, texts: Sequence[str] 
         )
     options = options.resolved()
     words = word_index(model, options.lexicon, options.correction().keep)
-    estimated = None
-    if options.rate is None and any(texts) and not (isinstance(options.channel, str) and options.channel in CONFUSIONS):
-        expected = _error_model(options.channel, _EXPECTED_RATE)
-        prior = prior_of(model.language_model, model.tokenizer, model.speller)
-        keep = frozenset(word.lower() for word in options.correction().keep)
-        estimated = estimate_rate(texts, words, expected, prior, keep)
-        estimated = estimated if options.grammar is None else max(estimated, _RATE_OF_LEARNERS)
+    estimated = _estimated_rate(model, words, options, texts)
     errors = _error_model(options.channel, options.rate if estimated is None else estimated)
     proposer = None
     if options.grammar is not None:
@@ -124,6 +118,17 @@ def build_corrector(model: Model, options: CorrectOptions, texts: Sequence[str] 
         rescorer=None if options.rescore_by is None else _rescorer(options.rescore_by),
         estimated_rate=estimated,
     )
+
+
+def _estimated_rate(model: Model, words: WordIndex, options: CorrectorOptions, texts: Sequence[str]) -> float | None:
+    """The share of wrong words in texts; None where one was named, and of channels whose rate is of characters."""
+    is_of_characters = isinstance(options.channel, str) and options.channel in CONFUSIONS
+    if options.rate is not None or is_of_characters or not any(texts):
+        return None
+    keep = frozenset(word.lower() for word in options.correction().keep)
+    prior = prior_of(model.language_model, model.tokenizer, model.speller)
+    rate = estimate_rate(texts, words, _error_model(options.channel, _EXPECTED_RATE), prior, keep)
+    return rate if options.grammar is None else max(rate, _RATE_OF_LEARNERS)
 
 
 def _grammar_channel(grammar: str | WordChannel | PathLike[str], rate: float | None) -> WordChannel:
@@ -292,8 +297,9 @@ _HIGHEST_RATE = 0.5
 class TunedCorrection(NamedTuple):
     """The chosen settings.
 
-    figures: the maximised figure, before and after. changes: all changes on the best paths under these settings,
-    whatever their probability. at_edges: the settings of which the least or the largest value that was tried is best.
+    figures: the maximised figure before, of `correct` with the options alone, and after. changes: all changes on the
+    best paths under these settings, whatever their probability. at_edges: the settings of which the least or the
+    largest value that was tried is best.
     """
 
     settings: CorrectionSettings
@@ -332,15 +338,17 @@ def _tuned(
     base, maximise, channel = options.correction(), options.maximise, options.channel
     is_ready_made = isinstance(channel, str) and channel in CHANNELS
     is_of_characters = isinstance(channel, str) and channel in CONFUSIONS
-    default_rate = RATE_OF_CHARACTERS if is_of_characters else RATE_OF_WORDS
+    words = word_index(model, options.lexicon, base.keep)
+    estimated = _estimated_rate(model, words, options, texts[:_AT_ONCE])  # as `correct` does
+    first_rate = options.rate or estimated or (RATE_OF_CHARACTERS if is_of_characters else RATE_OF_WORDS)
     fixed: dict[str, Any] = {
         **_loaded(options.learned, options.rescore_by),
-        "lexicon": word_index(model, options.lexicon, base.keep),
+        "lexicon": words,
         "grammar": options.grammar,
         "inflections": options.inflections,
         "channel": channel if is_ready_made else channel_of(channel, RATE_OF_CHARACTERS),
     }
-    chosen = CorrectionSettings(rate=default_rate if options.rate is None else options.rate, weight=base.weight)
+    chosen = CorrectionSettings(rate=first_rate, weight=base.weight)
     if options.grammar == "english":
         rate = options.grammar_rate
         chosen = replace(chosen, grammar_rate=RATE_OF_GRAMMAR if rate is None else rate)
@@ -358,6 +366,10 @@ def _tuned(
     tries = list(_tries(chosen, None if is_of_characters else _RATES_OF_WORDS))
     reported("tuning the correction", 0, len(tries) + 1)
     changes = judged(chosen)
+    if not changes.errors:
+        raise SettingError(
+            "the texts equal their references, so no settings are better than others; name texts with errors"
+        )
     before = changes.figure_at(base.at_least, maximise)
     best = changes.best_threshold(maximise)[1]
     for done, (name, value) in enumerate(tries, 1):
@@ -381,7 +393,7 @@ def _at_edges(chosen: CorrectionSettings, tries: Sequence[tuple[str, float]]) ->
     tried: dict[str, list[float]] = {}
     for name, value in tries:
         tried.setdefault(name, []).append(value)
-    return tuple(name for name, values in tried.items() if getattr(chosen, name) in (min(values), max(values)))
+    return tuple(name for name, values in tried.items() if not min(values) < getattr(chosen, name) < max(values))
 
 
 def _tries(first: CorrectionSettings, rates: Sequence[float] | None) -> Iterator[tuple[str, float]]:

@@ -338,7 +338,7 @@ def _tune(model: Any, source: Corpus, references: tuple[Path, ...], progress: Pr
             print(f"{name.replace('_', ' '):24} {', '.join(f'{number:.4g}' for number in numbers):>26}")
     before, after = (f"{100 * figure:.2f} %" for figure in tuned.figures)
     name = "F0.5 of changes" if options.get("maximise", TuneTarget.maximise) == "f0.5" else "word errors gone"
-    print(f"\n{name:24} {before:>26} {after:>26}")
+    print(f"\n{'':24} {'before':>26} {'tuned':>26}\n{name:24} {before:>26} {after:>26}")
     _print_reliability(tuned.changes)
     for setting in tuned.at_edges:
         note(f"{setting.replace('_', ' ')}: the best value is at the edge of what was tried; one beyond may be better")
