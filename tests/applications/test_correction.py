@@ -282,6 +282,14 @@ def test_texts_are_corrected(corrector: Corrector, given: str, meant: str) -> No
     assert all(0.5 <= change.prob <= 1 for change in one.changes)
 
 
+def test_a_greeting_that_the_model_lacks_is_right(lm: chainrule.Model) -> None:
+    [greeting] = chainrule.corrector(lm, rate=0.2).correct(["Hi my friend"])
+    assert greeting.changes == ()  # not He, a letter away
+    words = {word: 1 for sentence in SENTENCES for word in sentence.split()}  # a lexicon stands alone
+    [other] = chainrule.corrector(lm, rate=0.2, lexicon=words).correct(["Hi my friend"])
+    assert other.corrected == "He my friend"
+
+
 def test_a_frequent_word_that_is_written_twice_is_one_too_many(lm: chainrule.Model) -> None:
     words = {word: 1 for sentence in SENTENCES for word in sentence.split()} | {"the": 1000}
     sure = chainrule.corrector(lm, lexicon=words, config=CorrectionConfig(weight=3.0))  # as a model of much text is

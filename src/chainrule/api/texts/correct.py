@@ -28,6 +28,7 @@ from chainrule.applications.correction.error_models import CharacterErrorModel, 
 from chainrule.applications.correction.error_rate import RATE_OF_WORDS, estimate_rate
 from chainrule.applications.correction.word_index import WordIndex
 from chainrule.applications.noisy_channel.character_channel import CONFUSIONS, channel_named
+from chainrule.applications.noisy_channel.english import EVERYDAY_WORDS
 from chainrule.applications.noisy_channel.files import channel_of, read_grammar
 from chainrule.applications.noisy_channel.inflections import english_inflections, read_inflections
 from chainrule.applications.noisy_channel.lexicon import prior_of
@@ -96,7 +97,7 @@ def build_corrector(model: Model, options: CorrectOptions, texts: Sequence[str] 
             "take one that continues texts, such as an n-gram model, and this one as rescore_by"
         )
     options = options.resolved()
-    words = word_index(model, options.lexicon, options.correction().keep)
+    words = _known_words(model, options)
     estimated = _estimated_rate(model, words, options, texts)
     errors = _error_model(options.channel, options.rate if estimated is None else estimated)
     proposer = None
@@ -118,6 +119,13 @@ def build_corrector(model: Model, options: CorrectOptions, texts: Sequence[str] 
         rescorer=None if options.rescore_by is None else _rescorer(options.rescore_by),
         estimated_rate=estimated,
     )
+
+
+def _known_words(model: Model, options: CorrectorOptions) -> WordIndex:
+    """The correct words; with the channel of English, a model's own have some that everybody writes beside them."""
+    keep = options.correction().keep
+    is_own_english = options.lexicon is None and options.channel == ENGLISH
+    return word_index(model, options.lexicon, [*keep, *EVERYDAY_WORDS] if is_own_english else keep)
 
 
 def _estimated_rate(model: Model, words: WordIndex, options: CorrectorOptions, texts: Sequence[str]) -> float | None:
@@ -338,7 +346,7 @@ def _tuned(
     base, maximise, channel = options.correction(), options.maximise, options.channel
     is_ready_made = isinstance(channel, str) and channel in CHANNELS
     is_of_characters = isinstance(channel, str) and channel in CONFUSIONS
-    words = word_index(model, options.lexicon, base.keep)
+    words = _known_words(model, options)
     estimated = _estimated_rate(model, words, options, texts[:_AT_ONCE])  # as `correct` does
     first_rate = options.rate or estimated or (RATE_OF_CHARACTERS if is_of_characters else RATE_OF_WORDS)
     fixed: dict[str, Any] = {

@@ -117,7 +117,7 @@ class Corrector:
         self._model, self._speller = model, speller
         self._tokenizer = tokenizer.with_markers("keep")  # a literal </s> or <unk> is left alone
         self.estimated_rate = estimated_rate
-        self.known_words = len(words.lowered())
+        self.known_words = len(words.lowered()) - len(words.added)
         self._words, self._config = words, config or CorrectionConfig()
         self._new_word = self._config.new_word * min(1.0, self.known_words / _MANY_WORDS)
         self._spelling = Spelling(words, errors, self._config.candidates)

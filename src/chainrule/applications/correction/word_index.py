@@ -115,7 +115,7 @@ class WordIndex:
     """An index of words in lower case, each with its likeliest spelling in the vocabulary and the probability of all
     spellings.
 
-    of_a_letter: those of one letter, without rare ones.
+    of_a_letter: those of one letter, without rare ones. added: those that it was extended by, in lower case.
     """
 
     def __init__(self, log_priors: Mapping[str, float]) -> None:
@@ -142,6 +142,7 @@ class WordIndex:
         self._near = DeletionIndex(self._lower, 2)
         self._alike = DeletionIndex([phonetic_key(word) for word in self._lower], 1)
         self._parts = [(0, self._near, self._alike)]  # with the number of each part's first word
+        self.added: frozenset[str] = frozenset()
 
     def extended(self, words: Iterable[str]) -> WordIndex:
         """This index with further words, each a bit more frequent than its rarest."""
@@ -158,6 +159,7 @@ class WordIndex:
         )
         other._priors = np.append(self._priors, np.full(len(new), self._priors.min() + 2 * _RARE))
         other._known = self._known | {word: size + i for i, word in enumerate(new)}
+        other.added = self.added | frozenset(new)
         other._is_rare = np.append(self._is_rare, np.zeros(len(new), np.bool_))
         parts = DeletionIndex(new, 2), DeletionIndex([phonetic_key(word) for word in new], 1)
         other._parts = [*self._parts, (size, *parts)]
