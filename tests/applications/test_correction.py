@@ -378,6 +378,18 @@ def test_a_two_sided_model_rescores_by_pseudo_log_likelihood(lm: chainrule.Model
     assert ready.correct(["I recieved the letter"])[0].corrected == "I received the letter"
 
 
+def test_short_lines_in_another_script_are_left_alone_with_a_note(corrector: Corrector) -> None:
+    lines = ["он был", "他在老房子里，狗也在那里。", "teh он был", "teh dog он был"]
+    results = corrector.correct(lines)
+    assert [one.corrected for one in results] == [*lines[:3], "the dog он был"]
+    assert [(one.note or "").split(" are")[0] for one in results] == [
+        "2 of 2 words",
+        "2 of 2 words",
+        "2 of 3 words",
+        "",
+    ]
+
+
 def test_a_model_without_words_needs_a_lexicon(tmp_path: Path) -> None:
     letters = chainrule.train(
         TEXT, chainrule.NGramConfig(order=5), tokenizer=chainrule.TokenizerConfig(kind="character")

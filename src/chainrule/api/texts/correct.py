@@ -7,7 +7,8 @@ that was trained on wrong and right texts.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import islice, repeat
+from math import inf, nan
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -220,7 +221,9 @@ def read_lexicon(path: str | PathLike[str]) -> dict[str, float]:
         try:
             count = float(fields[1]) if len(fields) == 2 else 1.0
         except ValueError:
-            raise TextError(f"{path}, line {number}: {fields[1]!r} is not a count; expected a number") from None
+            count = nan
+        if not 0 <= count < inf:
+            raise TextError(f"{path}, line {number}: {fields[1]!r} is not a count; expected a number, 0 or more")
         counts[fields[0]] = counts.get(fields[0], 0.0) + count
     if not counts:
         raise TextError(f"{path}: there are no words in it; expected one word a line, perhaps with its count")
@@ -256,41 +259,52 @@ def _log_priors(model: Model, lexicon: Mapping[str, float] | str | PathLike[str]
         priors = prior_of(model.language_model, model.tokenizer, model.speller)(words)
         return dict(zip(words, priors.tolist(), strict=True))
     counts = read_lexicon(lexicon) if isinstance(lexicon, (str, PathLike)) else lexicon
+    wrong = next((word for word, count in counts.items() if not 0 <= count < inf), None)
+    if wrong is not None:
+        raise SettingError(f"lexicon: the count of {wrong!r} is {counts[wrong]}; expected a number, 0 or more")
     total = sum(counts.values())
     return {word: float(np.log(count / total)) for word, count in counts.items() if count > 0}
 
 
 def _corrected(source: Source, model: Model, options: CorrectOptions) -> Iterator[Corrected]:
     with showing(options.progress) as shown:
-        yield from start_correction(source, model, options, shown)[1]
+        for line, _ in start_correction(source, model, options, shown)[1]:
+            yield line
 
 
 def start_correction(
-    source: Source, model: Model, options: CorrectOptions, progress: Progress
-) -> tuple[Corrector, Iterator[Corrected]]:
-    """Reads the first texts, estimates which share of their words is wrong, and corrects all, lazily."""
-    texts = _texts(source, BlockProgress(progress, "correcting"))
-    first = list(islice(texts, _AT_ONCE))
-    ready = build_corrector(model, options, first)
+    source: Source, model: Model, options: CorrectOptions, progress: Progress, *, fields: bool = False
+) -> tuple[Corrector, Iterator[tuple[Corrected, Mapping[str, Any]]]]:
+    """Reads the first texts, estimates which share of their words is wrong, and corrects all, lazily.
 
-    def lines() -> Iterator[Corrected]:
+    fields: whether each comes with all the fields of its record; otherwise with none.
+    """
+    texts = _texts(source, BlockProgress(progress, "correcting"), fields=fields)
+    first = list(islice(texts, _AT_ONCE))
+    ready = build_corrector(model, options, [text for text, _ in first])
+
+    def lines() -> Iterator[tuple[Corrected, Mapping[str, Any]]]:
         some = first
         while some:
-            yield from ready.correct(some)
+            yield from zip(ready.correct([text for text, _ in some]), [own for _, own in some], strict=True)
             some = list(islice(texts, _AT_ONCE))
 
     return ready, lines()
 
 
-def _texts(source: Source, inside: BlockProgress) -> Iterator[str]:
+def _texts(source: Source, inside: BlockProgress, *, fields: bool) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The texts, each with the fields of its record, if they are asked for."""
     if isinstance(source, Lines) and source.lines:
-        yield from source.texts()
+        yield from zip(source.texts(), repeat({}), strict=False)
         return
-    blocks = source.blocks_as_they_come if isinstance(source, Corpus) else source.blocks
-    for block in blocks(inside, "correcting"):
+    if isinstance(source, Corpus):
+        blocks = source.blocks_as_they_come(inside, "correcting", fields=fields)
+    else:
+        blocks = source.blocks(inside, "correcting")
+    for block in blocks:
         done = 0
         for piece in block.pieces(_PIECE_BYTES):
-            yield from piece.documents()
+            yield from zip(piece.documents(), piece.fields or repeat({}), strict=False)
             done += piece.text.size
             inside.report(done)
 

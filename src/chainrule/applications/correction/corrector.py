@@ -118,6 +118,7 @@ class Corrector:
         self._tokenizer = tokenizer.with_markers("keep")  # a literal </s> or <unk> is left alone
         self.estimated_rate = estimated_rate
         self.known_words = len(words.lowered()) - len(words.added)
+        self._letters = words.letters()
         self._words, self._config = words, config or CorrectionConfig()
         self._new_word = self._config.new_word * min(1.0, self.known_words / _MANY_WORDS)
         self._spelling = Spelling(words, errors, self._config.candidates)
@@ -200,6 +201,9 @@ class Corrector:
                 is_foreign = known + _NEAR * near <= _LEAST_OF_FEW * len(words)
         if is_foreign:
             return f"the model knows {known} of {len(words)} words, too few for its language; nothing was changed"
+        strange = sum(self._letters.isdisjoint(word.lower()) for word in words)
+        if strange > len(words) / 2:
+            return f"{strange} of {len(words)} words are in another script than the model's; nothing was changed"
         return None
 
     def _weighed(self, texts: list[str], paths: list[list[Path]]) -> list[list[Path]]:

@@ -125,7 +125,9 @@ class WordIndex:
             if len(word) <= LONGEST and WORD.fullmatch(word) and np.isfinite(log_prior):
                 by_lower.setdefault(word.lower(), []).append((log_prior, word))
         if not by_lower:
-            raise SettingError("the model's tokens are not words, so they cannot correct any; name a lexicon")
+            raise SettingError(
+                "there are no words of letters with a count above 0 to correct by; name a lexicon that has some"
+            )
         self._exact = frozenset(
             word for forms in by_lower.values() for prior, word in forms if prior > max(forms)[0] - _FAR_RARER
         )
@@ -177,6 +179,10 @@ class WordIndex:
         """log P of a word in lower case, without context, in nats; -inf if it is not known."""
         i = self._known.get(word)
         return -np.inf if i is None else float(self._priors[i])
+
+    def letters(self) -> frozenset[str]:
+        """The characters of the words, in lower case, without those of rare words."""
+        return frozenset().union(*(word for word, i in self._known.items() if not self._is_rare[i]))
 
     def lowered(self) -> Mapping[str, int]:
         """The words in lower case."""

@@ -38,6 +38,7 @@ _RENAMED = {
     "validation": "--valid",
     "share": "--lambda",
     "min_count": "--vocabulary-min-count",
+    "learned_weight": "--corrector-weight",
 }
 _OF_OTHER_VERBS = {"allow_pickle": "--allow-pickle", "resume": "--resume", "unit": "--unit"}
 _MODELS = ("model", "models")  # parameters for models
