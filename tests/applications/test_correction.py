@@ -378,6 +378,20 @@ def test_a_two_sided_model_rescores_by_pseudo_log_likelihood(lm: chainrule.Model
     assert ready.correct(["I recieved the letter"])[0].corrected == "I received the letter"
 
 
+def test_a_line_whose_known_words_are_rare_is_in_another_language(lm: chainrule.Model) -> None:
+    many = ("".join(letters) for letters in itertools.product("bcdfghjklm", repeat=4))
+    common = (*many, *" ".join(SENTENCES).split())
+    lexicon = dict.fromkeys("ein hund lag dem haus am".split(), 1) | dict.fromkeys(common, 9)
+    texts = [
+        "ein hund lag in dem haus am flus",
+        "ein hund lag inn dem haus am flus",
+        "teh dog ran from teh house to him",
+    ]
+    notes = [one.note for one in chainrule.corrector(lm, lexicon=lexicon).correct(texts)]
+    few = "the model knows 6 of 8 words, 6 of them rare, too few for its language; nothing was changed"
+    assert notes == [None, few, None]  # 1 + 6 / 2 known words of 8, which is half; 6 / 2; 6
+
+
 def test_short_lines_in_another_script_are_left_alone_with_a_note(corrector: Corrector) -> None:
     lines = ["он был", "他在老房子里，狗也在那里。", "teh он был", "teh dog он был"]
     results = corrector.correct(lines)
