@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import chainrule
+from chainrule.api.texts.correct import word_index
 from chainrule.api.training.channel import marks_around, read_error_pairs, wrong_words
 from chainrule.applications.correction.config import CorrectionConfig
 from chainrule.applications.correction.error_models import WordErrorModel
@@ -285,6 +286,9 @@ def test_texts_are_corrected(corrector: Corrector, given: str, meant: str) -> No
 def test_a_greeting_that_the_model_lacks_is_right(lm: chainrule.Model) -> None:
     [greeting] = chainrule.corrector(lm, rate=0.2).correct(["Hi my friend"])
     assert greeting.changes == ()  # not He, a letter away
+    assert chainrule.corrector(lm, rate=0.2, lexicon=word_index(lm)).correct(["Hi my friend"]) == [
+        greeting
+    ]  # a server's
     words = {word: 1 for sentence in SENTENCES for word in sentence.split()}  # a lexicon stands alone
     [other] = chainrule.corrector(lm, rate=0.2, lexicon=words).correct(["Hi my friend"])
     assert other.corrected == "He my friend"
@@ -381,7 +385,7 @@ def test_a_two_sided_model_rescores_by_pseudo_log_likelihood(lm: chainrule.Model
 def test_a_line_whose_known_words_are_rare_is_in_another_language(lm: chainrule.Model) -> None:
     many = ("".join(letters) for letters in itertools.product("bcdfghjklm", repeat=4))
     common = (*many, *" ".join(SENTENCES).split())
-    lexicon = dict.fromkeys("ein hund lag dem haus am".split(), 1) | dict.fromkeys(common, 9)
+    lexicon = dict.fromkeys(["ein", "hund", "lag", "dem", "haus", "am"], 1) | dict.fromkeys(common, 9)
     texts = [
         "ein hund lag in dem haus am flus",
         "ein hund lag inn dem haus am flus",

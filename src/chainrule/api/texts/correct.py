@@ -124,9 +124,8 @@ def build_corrector(model: Model, options: CorrectOptions, texts: Sequence[str] 
 
 def _known_words(model: Model, options: CorrectorOptions) -> WordIndex:
     """The correct words; with the channel of English, a model's own have some that everybody writes beside them."""
-    keep = options.correction().keep
-    is_own_english = options.lexicon is None and options.channel == ENGLISH
-    return word_index(model, options.lexicon, [*keep, *EVERYDAY_WORDS] if is_own_english else keep)
+    words = word_index(model, options.lexicon, options.correction().keep)
+    return words.extended(EVERYDAY_WORDS) if words.of_a_model and options.channel == ENGLISH else words
 
 
 def _estimated_rate(model: Model, words: WordIndex, options: CorrectorOptions, texts: Sequence[str]) -> float | None:
@@ -244,7 +243,9 @@ def word_index(
 
     Raises SettingError, TextError.
     """
-    words = lexicon if isinstance(lexicon, WordIndex) else WordIndex(_log_priors(model, lexicon))
+    if isinstance(lexicon, WordIndex):
+        return lexicon.extended(keep)
+    words = WordIndex(_log_priors(model, lexicon), of_a_model=lexicon is None)
     return words.extended(keep)
 
 

@@ -118,8 +118,12 @@ class WordIndex:
     of_a_letter: those of one letter, without rare ones. added: those that it was extended by, in lower case.
     """
 
-    def __init__(self, log_priors: Mapping[str, float]) -> None:
-        """log_priors: of words as they are written, in nats. Raises SettingError if there is no word."""
+    def __init__(self, log_priors: Mapping[str, float], *, of_a_model: bool = False) -> None:
+        """log_priors: of words as they are written, in nats. of_a_model: whether they are a language model's own.
+
+        Raises SettingError if there is no word.
+        """
+        self.of_a_model = of_a_model
         by_lower: dict[str, list[tuple[float, str]]] = {}
         for word, log_prior in log_priors.items():
             if len(word) <= LONGEST and WORD.fullmatch(word) and np.isfinite(log_prior):
