@@ -74,9 +74,7 @@ _NAME, _NEW_NAME = 3.0, 9.0
 _FUNCTION_WORD = -6.0  # log P from which on a word is so frequent that the next one is often written with it: alot
 _RUN_TOGETHER = 4.0  # nats by which a space after such a word is lost more often
 _REAL_WORD = 3.0  # nats that a known word costs in whose place another one is put: most errors make no words
-_ADDED = (
-    3.0  # nats that a known word costs further if the language model takes it for a new one, so that any other fits
-)
+_ADDED = 3.0  # further nats for a known word that is new to the language model, so that any other fits better
 _WITH_MARKS = 3  # variants of an unknown chunk, itself among them, that other marks are proposed with
 _LIKELY = -9.0  # nats from which on a word is a likely misspelling of another: teh
 _TWICE = -7.0  # log P that such a word is written twice

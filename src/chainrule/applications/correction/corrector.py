@@ -207,7 +207,7 @@ class Corrector:
             of_them = f", {rare} of them rare" if rare else ""
             few = f"the model knows {count} of {len(words)} words{of_them}, too few for its language"
             return f"{few}; nothing was changed"
-        strange = sum(self._letters.isdisjoint(word.lower()) for word in words)
+        strange = sum(word.isalpha() and self._letters.isdisjoint(word.lower()) for word in words)
         if strange > len(words) / 2:
             return f"{strange} of {len(words)} words are in another script than the model's; nothing was changed"
         return None

@@ -151,9 +151,8 @@ _LINK = re.compile(r"://|\w@\w|^www\.|\.(?:com|org|net|html?|txt|py)\b|</?(?:s|u
 _LONE = re.compile(r"[^\w\s.,;:!?'\"-]")  # a character that may be a letter, misread
 _ENDING = re.compile(r"['’](?:s|ll|re|ve|d|m)", re.IGNORECASE)  # of a word, cut off from it
 _ENDS_SENTENCE = re.compile(r"[.!?:][\"'”’)\]]*$")
-_BEFORE_NAME = re.compile(
-    r"\W*(?:Mr|Mrs|Ms|Mme|Messrs|Dr|Prof|Rev|Capt|Col|Gen|Lt|Sgt|St|[A-HJ-Z])\."
-)  # a title, an initial
+# A title or an initial, after whose full stop a capital letter does suggest a name.
+_BEFORE_NAME = re.compile(r"\W*(?:Mr|Mrs|Ms|Mme|Messrs|Dr|Prof|Rev|Capt|Col|Gen|Lt|Sgt|St|[A-HJ-Z])\.")
 
 
 class Chunk(NamedTuple):
