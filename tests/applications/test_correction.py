@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import chainrule
+from chainrule.api.texts.correct import word_index
 from chainrule.api.training.channel import marks_around, read_error_pairs, wrong_words
 from chainrule.applications.correction.config import CorrectionConfig
 from chainrule.applications.correction.error_models import WordErrorModel
@@ -282,6 +283,17 @@ def test_texts_are_corrected(corrector: Corrector, given: str, meant: str) -> No
     assert all(0.5 <= change.prob <= 1 for change in one.changes)
 
 
+def test_a_greeting_that_the_model_lacks_is_right(lm: chainrule.Model) -> None:
+    [greeting] = chainrule.corrector(lm, rate=0.2).correct(["Hi my friend"])
+    assert greeting.changes == ()  # not He, a letter away
+    assert chainrule.corrector(lm, rate=0.2, lexicon=word_index(lm)).correct(["Hi my friend"]) == [
+        greeting
+    ]  # a server's
+    words = {word: 1 for sentence in SENTENCES for word in sentence.split()}  # a lexicon stands alone
+    [other] = chainrule.corrector(lm, rate=0.2, lexicon=words).correct(["Hi my friend"])
+    assert other.corrected == "He my friend"
+
+
 def test_a_frequent_word_that_is_written_twice_is_one_too_many(lm: chainrule.Model) -> None:
     words = {word: 1 for sentence in SENTENCES for word in sentence.split()} | {"the": 1000}
     sure = chainrule.corrector(lm, lexicon=words, config=CorrectionConfig(weight=3.0))  # as a model of much text is
@@ -368,6 +380,32 @@ def test_a_two_sided_model_rescores_by_pseudo_log_likelihood(lm: chainrule.Model
     assert ready._rescorer is not None
     assert ready._rescorer.log_probs(known) == pytest.approx([row.sum() for row in rows], rel=1e-5)
     assert ready.correct(["I recieved the letter"])[0].corrected == "I received the letter"
+
+
+def test_a_line_whose_known_words_are_rare_is_in_another_language(lm: chainrule.Model) -> None:
+    many = ("".join(letters) for letters in itertools.product("bcdfghjklm", repeat=4))
+    common = (*many, *" ".join(SENTENCES).split())
+    lexicon = dict.fromkeys(["ein", "hund", "lag", "dem", "haus", "am"], 1) | dict.fromkeys(common, 9)
+    texts = [
+        "ein hund lag in dem haus am flus",
+        "ein hund lag inn dem haus am flus",
+        "teh dog ran from teh house to him",
+    ]
+    notes = [one.note for one in chainrule.corrector(lm, lexicon=lexicon).correct(texts)]
+    few = "the model knows 6 of 8 words, 6 of them rare, too few for its language; nothing was changed"
+    assert notes == [None, few, None]  # 1 + 6 / 2 known words of 8, which is half; 6 / 2; 6
+
+
+def test_short_lines_in_another_script_are_left_alone_with_a_note(corrector: Corrector) -> None:
+    lines = ["он был", "他在老房子里，狗也在那里。", "teh он был", "teh dog он был"]
+    results = corrector.correct(lines)
+    assert [one.corrected for one in results] == [*lines[:3], "the dog он был"]
+    assert [(one.note or "").split(" are")[0] for one in results] == [
+        "2 of 2 words",
+        "2 of 2 words",
+        "2 of 3 words",
+        "",
+    ]
 
 
 def test_a_model_without_words_needs_a_lexicon(tmp_path: Path) -> None:

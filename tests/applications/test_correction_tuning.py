@@ -123,6 +123,17 @@ def test_tuned_settings_do_better_on_other_texts_than_a_bad_start(lm: chainrule.
     assert json.loads((tmp_path / "tuned.json").read_text())["record"]["texts"] == 14
 
 
+def test_the_figure_before_is_that_of_the_estimated_rate(lm: chainrule.Model) -> None:
+    words = ["recieved", "freind", "leter", "somthing", "wallking", "rivver", "citty"]
+    meant = ["received", "friend", "letter", "something", "walking", "river", "city"]
+    sure = {"at_least": 0.98}  # which more changes are where more words are wrong
+    by_default = [one.corrected for one in chainrule.correct(chainrule.Lines(words), lm, **sure)]
+    assert by_default != [one.corrected for one in chainrule.correct(chainrule.Lines(words), lm, rate=0.02, **sure)]
+    tuned = chainrule.tune_correction(words, meant, lm, maximise="accuracy", **sure)
+    right = sum(one == own for one, own in zip(by_default, meant, strict=True))
+    assert tuned.figures[0] == pytest.approx(right / 7)
+
+
 def test_settings_give_way_to_a_rate_that_is_given(lm: chainrule.Model) -> None:
     settings = CorrectionSettings(rate=1e-9, at_least=0.9)
     texts = spoilt(LINES, 3)
@@ -137,6 +148,7 @@ def test_settings_give_way_to_a_rate_that_is_given(lm: chainrule.Model) -> None:
     [
         (["a"], ["a", "b"], {}, "1 texts and 2 references"),
         ([], [], {}, "expected some"),
+        (["a dog"], ["a dog"], {}, "the texts equal their references"),
         (["a"], ["a"], {"maximise": "glory"}, "maximise is 'glory'; expected f0.5 or accuracy"),
     ],
 )

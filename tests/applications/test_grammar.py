@@ -207,6 +207,11 @@ def test_a_model_of_text_with_spaces_before_marks_reads_marks_without_them(lm: c
     assert [change.after for change in one.changes] == [change.after for change in spaced.changes] == ["went"]
 
 
+def test_what_follows_a_title_or_an_initial_begins_no_sentence() -> None:
+    chunks = chunks_of('"Dear Mr. Nguyen and J. Smith. Was it I. Perhaps')
+    assert [chunk.text for chunk in chunks if chunk.begins_sentence] == ['"Dear', "Was", "Perhaps"]
+
+
 def test_of_for_have_is_grammar() -> None:
     text = chainrule.Lines(["he could have seen the house of a man", "they should have known"] * 5)
     lm = chainrule.train(text, chainrule.NGramConfig(order=3))
@@ -229,7 +234,7 @@ class _Stub:
 
 def test_a_learnt_corrector_proposes_and_weighs(lm: chainrule.Model) -> None:
     text = "He goes to the cinema every day ."
-    corrector = chainrule.corrector(lm, config=chainrule.CorrectionConfig(learned_weight=2.0))
+    corrector = chainrule.corrector(lm, config=chainrule.CorrectionConfig(learned_weight=2.0, beam=8))
     assert "river" not in corrector.correct([text])[0].corrected
     corrector._learned = _Stub("He goes to the river every day .", "river")  # type: ignore[assignment]
     assert corrector.correct([text])[0].corrected == "He goes to the river every day ."

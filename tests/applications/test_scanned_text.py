@@ -65,6 +65,10 @@ def test_marks_and_signs_are_corrected(corrector: Corrector, read: str, meant: s
     assert [one.corrected for one in corrector.correct([read, meant])] == [meant, meant]
 
 
+def test_a_lone_sign_is_in_no_other_script(corrector: Corrector) -> None:
+    assert [one.note is None for one in corrector.correct(["|", "1", "он"])] == [True, True, False]
+
+
 def test_numbers_links_and_markers_are_left_alone(corrector: Corrector) -> None:
     texts = ["see http://a.b/_c, 1847 </s> and x@y.com", "</s>", "<unk> 12"]
     assert [one.corrected for one in corrector.correct(texts)] == texts

@@ -111,6 +111,19 @@ def test_records_keep_their_fields(folder: Path, chainrule: Callable[..., Result
     assert (tmp_path / "out.jsonl").read_text() == named.replace("teh", "the"), done.err
 
 
+def test_fields_of_tables_and_of_json_stay_beside_the_corrections(
+    folder: Path, chainrule: Callable[..., Result], tmp_path: Path
+) -> None:
+    (tmp_path / "in.csv").write_text("id,text\n7,teh dog bit the man\n")
+    done = chainrule("correct", folder / "lm", tmp_path / "in.csv", "-o", tmp_path / "out.jsonl")
+    assert json.loads((tmp_path / "out.jsonl").read_text()) == {"id": "7", "text": "the dog bit the man"}, done.err
+    (tmp_path / "in.jsonl").write_text('{"id": 7, "body": "teh dog bit the man", "changes": NaN}\n')
+    done = chainrule("correct", folder / "lm", tmp_path / "in.jsonl", "--field", "body", "--json")
+    record = json.loads(done.out, parse_constant=pytest.fail)
+    assert list(record) == ["id", "record_changes", "body", "text", "corrected", "changes"]
+    assert (record["id"], record["record_changes"], record["corrected"]) == (7, None, "the dog bit the man")
+
+
 def test_lines_become_records(folder: Path, chainrule: Callable[..., Result], tmp_path: Path) -> None:
     done = chainrule("correct", folder / "lm", folder / "bad.txt", "-o", tmp_path / "out.jsonl")
     assert done.status == 0, done.err
@@ -133,6 +146,7 @@ def test_settings_are_tuned_and_used(folder: Path, chainrule: Callable[..., Resu
     arguments = ["correct", folder / "lm", folder / "bad.txt"]
     done = chainrule(*arguments, "--references", folder / "right.txt", "--tune", tmp_path / "tuned.json")
     assert done.status == 0, done.err
+    assert [row.split() for row in done.out.splitlines() if "tuned" in row] == [["before", "tuned"]]
     assert "F0.5 of changes" in done.out
     assert "they do less well" in done.err
     assert json.loads((tmp_path / "tuned.json").read_text())["settings"]["at_least"] > 0
@@ -173,12 +187,26 @@ def test_literal_markers_are_left_alone(folder: Path, chainrule: Callable[..., R
         (["--settings", "nothing.json"], "nothing.json: cannot be read"),
         (["-o", "c.parquet"], "Parquet can only be read"),
         (["--lexicon", "nothing.txt"], "nothing.txt"),
+        (["--lexicon", "nan.txt"], "nan.txt, line 2: 'nan' is not a count; expected a number, 0 or more"),
+        (["--lexicon", "minus.txt"], "minus.txt, line 2: '-5' is not a count"),
+        (["--lexicon", "huge.txt"], "huge.txt, line 2: '1e400' is not a count"),
+        (["--lexicon", "zero.txt"], "a count above 0"),
+        (["--corrector-weight", "0.5"], "--corrector-weight needs --corrector."),
+        (["--rescore-weight", "9"], "--rescore-weight needs --rescore-by."),
+        (
+            ["--corrector-weight", "nan", "--corrector", "c"],
+            "--corrector-weight is nan; expected a finite number, 0 to",
+        ),
+        (["--field", "nosuch"], "--field is for records, and bad.txt is plain text; --document record"),
     ],
 )
 def test_wrong_options_are_clear_errors(
     folder: Path, chainrule: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, arguments, message: str
 ) -> None:
     (folder / "latin.txt").write_bytes(b"x\xff\n")
+    for name, count in (("nan", "nan"), ("minus", "-5"), ("huge", "1e400")):
+        (folder / f"{name}.txt").write_text(f"dog 2\nthe\t{count}\n")
+    (folder / "zero.txt").write_text("the 0\n")
     monkeypatch.chdir(folder)
     done = chainrule("correct", "lm", "bad.txt", *arguments)
     assert done.status in (1, 2)

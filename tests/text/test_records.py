@@ -4,6 +4,7 @@ import gzip
 import json
 import sys
 from contextlib import suppress
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from chainrule.text.corpus import plain_text
 from chainrule.text.corpus.block import Block
 from chainrule.text.corpus.corpus import Corpus
 from chainrule.text.corpus.reading import Reading
+from chainrule.text.corpus.records import after_fields
 from chainrule.text.tokenization.tokenizer import Tokenizer
 from chainrule.text.tokenization.vocabulary import MarkerError
 
@@ -139,3 +141,12 @@ def test_whatever_happens_to_a_file_nothing_but_a_text_error_comes_of_it(tmp_pat
     del broken[data.draw(st.integers(0, len(broken))) :]
     with suppress(TextError):
         blocks(tmp_path / "a.jsonl", bytes(broken), encoding_errors=data.draw(st.sampled_from(["strict", "skip"])))
+
+
+def test_fields_of_parquet_become_json_before_the_figures() -> None:
+    record = {"day": date(2026, 11, 28), "rates": [float("nan"), 0.5, True], "in": {"b": b"x"}, "body": "a b", "oov": 3}
+    row = after_fields({"text": "a b", "oov": 0}, record, "body")
+    assert json.dumps(row, allow_nan=False) == (
+        '{"day": "2026-11-28", "rates": [null, 0.5, true], "in": {"b": "b\'x\'"}, "record_oov": 3, '
+        '"body": "a b", "text": "a b", "oov": 0}'
+    )

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import islice, repeat
+from math import inf, nan
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,7 +20,7 @@ from chainrule.api.models.model import check_model
 from chainrule.api.progress_line import showing
 from chainrule.api.seq2seq.config import TargetBeam
 from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel
-from chainrule.api.texts.config import ChannelFirst, CorrectOptions, TuneOptions
+from chainrule.api.texts.config import ChannelFirst, CorrectOptions, CorrectorOptions, TuneOptions
 from chainrule.api.texts.rescore import scorer_of
 from chainrule.applications.config import CHANNELS, ENGLISH
 from chainrule.applications.correction.candidates import Grammar
@@ -29,6 +30,7 @@ from chainrule.applications.correction.error_models import CharacterErrorModel, 
 from chainrule.applications.correction.error_rate import RATE_OF_WORDS, estimate_rate
 from chainrule.applications.correction.word_index import WordIndex
 from chainrule.applications.noisy_channel.character_channel import CONFUSIONS, channel_named
+from chainrule.applications.noisy_channel.english import EVERYDAY_WORDS
 from chainrule.applications.noisy_channel.files import channel_of, read_grammar
 from chainrule.applications.noisy_channel.inflections import english_inflections, read_inflections
 from chainrule.applications.noisy_channel.lexicon import prior_of
@@ -97,14 +99,8 @@ def build_corrector(model: Model, options: CorrectOptions, texts: Sequence[str] 
             "take one that continues texts, such as an n-gram model, and this one as rescore_by"
         )
     options = options.resolved()
-    words = word_index(model, options.lexicon, options.correction().keep)
-    estimated = None
-    if options.rate is None and any(texts) and not (isinstance(options.channel, str) and options.channel in CONFUSIONS):
-        expected = _error_model(options.channel, _EXPECTED_RATE)
-        prior = prior_of(model.language_model, model.tokenizer, model.speller)
-        keep = frozenset(word.lower() for word in options.correction().keep)
-        estimated = estimate_rate(texts, words, expected, prior, keep)
-        estimated = estimated if options.grammar is None else max(estimated, _RATE_OF_LEARNERS)
+    words = _known_words(model, options)
+    estimated = _estimated_rate(model, words, options, texts)
     errors = _error_model(options.channel, options.rate if estimated is None else estimated)
     proposer = None
     if options.grammar is not None:
@@ -125,6 +121,23 @@ def build_corrector(model: Model, options: CorrectOptions, texts: Sequence[str] 
         rescorer=None if options.rescore_by is None else _rescorer(options.rescore_by),
         estimated_rate=estimated,
     )
+
+
+def _known_words(model: Model, options: CorrectorOptions) -> WordIndex:
+    """The correct words; with the channel of English, a model's own have some that everybody writes beside them."""
+    words = word_index(model, options.lexicon, options.correction().keep)
+    return words.extended(EVERYDAY_WORDS) if words.of_a_model and options.channel == ENGLISH else words
+
+
+def _estimated_rate(model: Model, words: WordIndex, options: CorrectorOptions, texts: Sequence[str]) -> float | None:
+    """The share of wrong words in texts; None where one was named, and of channels whose rate is of characters."""
+    is_of_characters = isinstance(options.channel, str) and options.channel in CONFUSIONS
+    if options.rate is not None or is_of_characters or not any(texts):
+        return None
+    keep = frozenset(word.lower() for word in options.correction().keep)
+    prior = prior_of(model.language_model, model.tokenizer, model.speller)
+    rate = estimate_rate(texts, words, _error_model(options.channel, _EXPECTED_RATE), prior, keep)
+    return rate if options.grammar is None else max(rate, _RATE_OF_LEARNERS)
 
 
 def _grammar_channel(grammar: str | WordChannel | PathLike[str], rate: float | None) -> WordChannel:
@@ -208,7 +221,9 @@ def read_lexicon(path: str | PathLike[str]) -> dict[str, float]:
         try:
             count = float(fields[1]) if len(fields) == 2 else 1.0
         except ValueError:
-            raise TextError(f"{path}, line {number}: {fields[1]!r} is not a count; expected a number") from None
+            count = nan
+        if not 0 <= count < inf:
+            raise TextError(f"{path}, line {number}: {fields[1]!r} is not a count; expected a number, 0 or more")
         counts[fields[0]] = counts.get(fields[0], 0.0) + count
     if not counts:
         raise TextError(f"{path}: there are no words in it; expected one word a line, perhaps with its count")
@@ -229,7 +244,9 @@ def word_index(
 
     Raises SettingError, TextError.
     """
-    words = lexicon if isinstance(lexicon, WordIndex) else WordIndex(_log_priors(model, lexicon))
+    if isinstance(lexicon, WordIndex):
+        return lexicon.extended(keep)
+    words = WordIndex(_log_priors(model, lexicon), of_a_model=lexicon is None)
     return words.extended(keep)
 
 
@@ -246,41 +263,52 @@ def _log_priors(model: Model, lexicon: Mapping[str, float] | str | PathLike[str]
     counts = read_lexicon(lexicon) if isinstance(lexicon, (str, PathLike)) else lexicon
     if not isinstance(counts, Mapping):
         raise TypeError(f"lexicon is {counts!r}; expected the path of a file, or words with their counts")
+    wrong = next((word for word, count in counts.items() if not 0 <= count < inf), None)
+    if wrong is not None:
+        raise SettingError(f"lexicon: the count of {wrong!r} is {counts[wrong]}; expected a number, 0 or more")
     total = sum(counts.values())
     return {word: float(np.log(count / total)) for word, count in counts.items() if count > 0}
 
 
 def _corrected(source: Source, model: Model, options: CorrectOptions) -> Iterator[Corrected]:
     with showing(options.progress) as shown:
-        yield from start_correction(source, model, options, shown)[1]
+        for line, _ in start_correction(source, model, options, shown)[1]:
+            yield line
 
 
 def start_correction(
-    source: Source, model: Model, options: CorrectOptions, progress: Progress
-) -> tuple[Corrector, Iterator[Corrected]]:
-    """Reads the first texts, estimates which share of their words is wrong, and corrects all, lazily."""
-    texts = _texts(source, BlockProgress(progress, "correcting"))
-    first = list(islice(texts, _AT_ONCE))
-    ready = build_corrector(model, options, first)
+    source: Source, model: Model, options: CorrectOptions, progress: Progress, *, fields: bool = False
+) -> tuple[Corrector, Iterator[tuple[Corrected, Mapping[str, Any]]]]:
+    """Reads the first texts, estimates which share of their words is wrong, and corrects all, lazily.
 
-    def lines() -> Iterator[Corrected]:
+    fields: whether each comes with all the fields of its record; otherwise with none.
+    """
+    texts = _texts(source, BlockProgress(progress, "correcting"), fields=fields)
+    first = list(islice(texts, _AT_ONCE))
+    ready = build_corrector(model, options, [text for text, _ in first])
+
+    def lines() -> Iterator[tuple[Corrected, Mapping[str, Any]]]:
         some = first
         while some:
-            yield from ready.correct(some)
+            yield from zip(ready.correct([text for text, _ in some]), [own for _, own in some], strict=True)
             some = list(islice(texts, _AT_ONCE))
 
     return ready, lines()
 
 
-def _texts(source: Source, inside: BlockProgress) -> Iterator[str]:
+def _texts(source: Source, inside: BlockProgress, *, fields: bool) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The texts, each with the fields of its record, if they are asked for."""
     if isinstance(source, Lines) and source.lines:
-        yield from source.texts()
+        yield from zip(source.texts(), repeat({}), strict=False)
         return
-    blocks = source.blocks_as_they_come if isinstance(source, Corpus) else source.blocks
-    for block in blocks(inside, "correcting"):
+    if isinstance(source, Corpus):
+        blocks = source.blocks_as_they_come(inside, "correcting", fields=fields)
+    else:
+        blocks = source.blocks(inside, "correcting")
+    for block in blocks:
         done = 0
         for piece in block.pieces(_PIECE_BYTES):
-            yield from piece.documents()
+            yield from zip(piece.documents(), piece.fields or repeat({}), strict=False)
             done += piece.text.size
             inside.report(done)
 
@@ -295,8 +323,9 @@ _HIGHEST_RATE = 0.5
 class TunedCorrection(NamedTuple):
     """The chosen settings.
 
-    figures: the maximised figure, before and after. changes: all changes on the best paths under these settings,
-    whatever their probability. at_edges: the settings of which the least or the largest value that was tried is best.
+    figures: the maximised figure before, of `correct` with the options alone, and after. changes: all changes on the
+    best paths under these settings, whatever their probability. at_edges: the settings of which the least or the
+    largest value that was tried is best.
     """
 
     settings: CorrectionSettings
@@ -335,15 +364,17 @@ def _tuned(
     base, maximise, channel = options.correction(), options.maximise, options.channel
     is_ready_made = isinstance(channel, str) and channel in CHANNELS
     is_of_characters = isinstance(channel, str) and channel in CONFUSIONS
-    default_rate = RATE_OF_CHARACTERS if is_of_characters else RATE_OF_WORDS
+    words = _known_words(model, options)
+    estimated = _estimated_rate(model, words, options, texts[:_AT_ONCE])  # as `correct` does
+    first_rate = options.rate or estimated or (RATE_OF_CHARACTERS if is_of_characters else RATE_OF_WORDS)
     fixed: dict[str, Any] = {
         **_loaded(options.learned, options.rescore_by),
-        "lexicon": word_index(model, options.lexicon, base.keep),
+        "lexicon": words,
         "grammar": options.grammar,
         "inflections": options.inflections,
         "channel": channel if is_ready_made else channel_of(channel, RATE_OF_CHARACTERS),
     }
-    chosen = CorrectionSettings(rate=default_rate if options.rate is None else options.rate, weight=base.weight)
+    chosen = CorrectionSettings(rate=first_rate, weight=base.weight)
     if options.grammar == "english":
         rate = options.grammar_rate
         chosen = replace(chosen, grammar_rate=RATE_OF_GRAMMAR if rate is None else rate)
@@ -361,6 +392,10 @@ def _tuned(
     tries = list(_tries(chosen, None if is_of_characters else _RATES_OF_WORDS))
     reported("tuning the correction", 0, len(tries) + 1)
     changes = judged(chosen)
+    if not changes.errors:
+        raise SettingError(
+            "the texts equal their references, so no settings are better than others; name texts with errors"
+        )
     before = changes.figure_at(base.at_least, maximise)
     best = changes.best_threshold(maximise)[1]
     for done, (name, value) in enumerate(tries, 1):
@@ -384,7 +419,7 @@ def _at_edges(chosen: CorrectionSettings, tries: Sequence[tuple[str, float]]) ->
     tried: dict[str, list[float]] = {}
     for name, value in tries:
         tried.setdefault(name, []).append(value)
-    return tuple(name for name, values in tried.items() if getattr(chosen, name) in (min(values), max(values)))
+    return tuple(name for name, values in tried.items() if not min(values) < getattr(chosen, name) < max(values))
 
 
 def _tries(first: CorrectionSettings, rates: Sequence[float] | None) -> Iterator[tuple[str, float]]:

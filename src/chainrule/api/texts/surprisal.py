@@ -18,6 +18,7 @@ from chainrule.base.options import takes
 from chainrule.base.progress import BlockProgress
 from chainrule.errors import SettingError, TextError
 from chainrule.text.corpus.corpus import Corpus, source_of
+from chainrule.text.corpus.records import fields_beside
 
 if TYPE_CHECKING:
     import os
@@ -436,11 +437,6 @@ def _rows_of_texts(
 
     data = b"".join(text.encode("utf-8", "replace") + bytes([NEVER_IN_UTF8]) for text in texts)
     return rows_of_block(model, Block(byte_array(data), "the texts", 1, NEVER_IN_UTF8, ""), options, suffix)
-
-
-def fields_beside(fields: Mapping[str, Any], own: Mapping[str, Any], text_field: str) -> dict[str, Any]:
-    """The fields of a record beside its text; one that has a name of `own` is called record_NAME."""
-    return {f"record_{name}" if name in own else name: value for name, value in fields.items() if name != text_field}
 
 
 class WordFigures(NamedTuple):

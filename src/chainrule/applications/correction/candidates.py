@@ -74,6 +74,7 @@ _NAME, _NEW_NAME = 3.0, 9.0
 _FUNCTION_WORD = -6.0  # log P from which on a word is so frequent that the next one is often written with it: alot
 _RUN_TOGETHER = 4.0  # nats by which a space after such a word is lost more often
 _REAL_WORD = 3.0  # nats that a known word costs in whose place another one is put: most errors make no words
+_ADDED = 3.0  # further nats for a known word that is new to the language model, so that any other fits better
 _WITH_MARKS = 3  # variants of an unknown chunk, itself among them, that other marks are proposed with
 _LIKELY = -9.0  # nats from which on a word is a likely misspelling of another: teh
 _TWICE = -7.0  # log P that such a word is written twice
@@ -156,11 +157,12 @@ class Spelling:
             begins = chunk.begins_sentence and a == chunk.words[0][0]
             is_capitalised = word[:1].isupper() and not begins and not word.isupper()
             is_known = self._words.is_trusted(word)
+            right = is_known * _REAL_WORD + (word.lower() in self._words.added) * _ADDED
             for other, log_prob in one.others:
                 cased = in_case_of(other if word.isalpha() else self._alone(other), word, begins_sentence=begins)
                 variant = chunk.text[:a] + cased + chunk.text[b:]
                 name = (_NAME if is_known or other[:1].isupper() else _NEW_NAME) if is_capitalised else 0.0
-                total = same - one.itself + log_prob - name - is_known * _REAL_WORD
+                total = same - one.itself + log_prob - name - right
                 if variants.get(variant, -np.inf) < total and variant != chunk.text:
                     variants[variant] = total
         if self.knows_marks:

@@ -41,10 +41,20 @@ class CorrectionConfig(Options):
     at_least: float = option(0.25, "make only changes of at least this probability", least=0, most=1, served=True)
     weight: float = option(1.0, "of the language model, relative to the channel", least=0, most=100, flag=None)
     learned_weight: float = option(
-        0.5, "with --corrector: the weight of its log-probability", least=0, most=100, flag="corrector-weight"
+        0.5,
+        "with --corrector: the weight of its log-probability",
+        least=0,
+        most=100,
+        flag="corrector-weight",
+        needs="learned",
     )
     rescore_weight: float = option(
-        0.5, "with --rescore-by: the weight of its log-probability", least=0, most=100, flag="rescore-weight"
+        0.5,
+        "with --rescore-by: the weight of its log-probability",
+        least=0,
+        most=100,
+        flag="rescore-weight",
+        needs="rescore_by",
     )
     new_word: float = option(3.0, "of an unknown word in running text, in nats", least=0, most=100, flag=None)
     keep: tuple[str, ...] = option(

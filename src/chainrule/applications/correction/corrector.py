@@ -77,6 +77,7 @@ def add_rewrites(
 
 # Texts of fewer known words are taken for ones in another language: half of them, or more than a quarter of few words.
 _LEAST_KNOWN, _LEAST_OF_FEW = 0.5, 0.25
+_RARE = 0.5  # how much of a known word a rare one is, as from a quotation in that language, if many are known
 _NEAR = 0.5  # how much of a known word a word close to one is, in a line of few words
 _FEW_WORDS, _TOO_FEW_WORDS = 8, 4  # below which there are few, and too few to judge
 
@@ -117,9 +118,11 @@ class Corrector:
         self._model, self._speller = model, speller
         self._tokenizer = tokenizer.with_markers("keep")  # a literal </s> or <unk> is left alone
         self.estimated_rate = estimated_rate
-        self.known_words = len(words.lowered())
+        self.known_words = len(words.lowered()) - len(words.added)
+        self._letters = words.letters()
         self._words, self._config = words, config or CorrectionConfig()
-        self._new_word = self._config.new_word * min(1.0, self.known_words / _MANY_WORDS)
+        share = min(1.0, self.known_words / _MANY_WORDS)
+        self._new_word, self._rare_missing = self._config.new_word * share, (1 - _RARE) * share
         self._spelling = Spelling(words, errors, self._config.candidates)
         self._grammar, self._learned, self._rescorer = grammar, learned, rescorer
         self._keep = frozenset(word.lower() for word in self._config.keep)
@@ -191,7 +194,9 @@ class Corrector:
 
     def _reason_to_keep(self, chunks: list[Chunk]) -> str | None:
         words = [chunk.text[a:b] for chunk in chunks if not chunk.kept for a, b in chunk.words]
-        known = sum(word in self._words for word in words)
+        count = sum(word in self._words for word in words)
+        rare = count - sum(map(self._words.is_trusted, words))
+        known = count - self._rare_missing * rare
         is_foreign = known < _LEAST_KNOWN * len(words)
         if len(words) < _FEW_WORDS:
             is_foreign = len(words) >= _TOO_FEW_WORDS and known <= _LEAST_OF_FEW * len(words)
@@ -199,7 +204,12 @@ class Corrector:
                 near = self._spelling.count_near([word for word in words if word not in self._words])
                 is_foreign = known + _NEAR * near <= _LEAST_OF_FEW * len(words)
         if is_foreign:
-            return f"the model knows {known} of {len(words)} words, too few for its language; nothing was changed"
+            of_them = f", {rare} of them rare" if rare else ""
+            few = f"the model knows {count} of {len(words)} words{of_them}, too few for its language"
+            return f"{few}; nothing was changed"
+        strange = sum(word.isalpha() and self._letters.isdisjoint(word.lower()) for word in words)
+        if strange > len(words) / 2:
+            return f"{strange} of {len(words)} words are in another script than the model's; nothing was changed"
         return None
 
     def _weighed(self, texts: list[str], paths: list[list[Path]]) -> list[list[Path]]:

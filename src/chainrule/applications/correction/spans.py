@@ -151,6 +151,8 @@ _LINK = re.compile(r"://|\w@\w|^www\.|\.(?:com|org|net|html?|txt|py)\b|</?(?:s|u
 _LONE = re.compile(r"[^\w\s.,;:!?'\"-]")  # a character that may be a letter, misread
 _ENDING = re.compile(r"['’](?:s|ll|re|ve|d|m)", re.IGNORECASE)  # of a word, cut off from it
 _ENDS_SENTENCE = re.compile(r"[.!?:][\"'”’)\]]*$")
+# A title or an initial, after whose full stop a capital letter does suggest a name.
+_BEFORE_NAME = re.compile(r"\W*(?:Mr|Mrs|Ms|Mme|Messrs|Dr|Prof|Rev|Capt|Col|Gen|Lt|Sgt|St|[A-HJ-Z])\.")
 
 
 class Chunk(NamedTuple):
@@ -187,7 +189,7 @@ def chunks_of(text: str, keep: Collection[str] = (), *, is_scanned: bool = False
         kept = [_is_kept(chunk[a:b], keep, shouts=shouts, is_scanned=is_scanned) for a, b in words]
         is_kept = bool(is_code) or (all(kept) and bool(kept or not is_scanned))
         chunks.append(Chunk(chunk, match.start(), words, begins, is_kept))
-        begins = bool(_ENDS_SENTENCE.search(chunk))
+        begins = bool(_ENDS_SENTENCE.search(chunk)) and not _BEFORE_NAME.fullmatch(chunk)
     return chunks
 
 

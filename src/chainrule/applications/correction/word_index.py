@@ -115,17 +115,23 @@ class WordIndex:
     """An index of words in lower case, each with its likeliest spelling in the vocabulary and the probability of all
     spellings.
 
-    of_a_letter: those of one letter, without rare ones.
+    of_a_letter: those of one letter, without rare ones. added: those that it was extended by, in lower case.
     """
 
-    def __init__(self, log_priors: Mapping[str, float]) -> None:
-        """log_priors: of words as they are written, in nats. Raises SettingError if there is no word."""
+    def __init__(self, log_priors: Mapping[str, float], *, of_a_model: bool = False) -> None:
+        """log_priors: of words as they are written, in nats. of_a_model: whether they are a language model's own.
+
+        Raises SettingError if there is no word.
+        """
+        self.of_a_model = of_a_model
         by_lower: dict[str, list[tuple[float, str]]] = {}
         for word, log_prior in log_priors.items():
             if len(word) <= LONGEST and WORD.fullmatch(word) and np.isfinite(log_prior):
                 by_lower.setdefault(word.lower(), []).append((log_prior, word))
         if not by_lower:
-            raise SettingError("the model's tokens are not words, so they cannot correct any; name a lexicon")
+            raise SettingError(
+                "there are no words of letters with a count above 0 to correct by; name a lexicon that has some"
+            )
         self._exact = frozenset(
             word for forms in by_lower.values() for prior, word in forms if prior > max(forms)[0] - _FAR_RARER
         )
@@ -142,6 +148,7 @@ class WordIndex:
         self._near = DeletionIndex(self._lower, 2)
         self._alike = DeletionIndex([phonetic_key(word) for word in self._lower], 1)
         self._parts = [(0, self._near, self._alike)]  # with the number of each part's first word
+        self.added: frozenset[str] = frozenset()
 
     def extended(self, words: Iterable[str]) -> WordIndex:
         """This index with further words, each a bit more frequent than its rarest."""
@@ -158,6 +165,7 @@ class WordIndex:
         )
         other._priors = np.append(self._priors, np.full(len(new), self._priors.min() + 2 * _RARE))
         other._known = self._known | {word: size + i for i, word in enumerate(new)}
+        other.added = self.added | frozenset(new)
         other._is_rare = np.append(self._is_rare, np.zeros(len(new), np.bool_))
         parts = DeletionIndex(new, 2), DeletionIndex([phonetic_key(word) for word in new], 1)
         other._parts = [*self._parts, (size, *parts)]
@@ -175,6 +183,10 @@ class WordIndex:
         """log P of a word in lower case, without context, in nats; -inf if it is not known."""
         i = self._known.get(word)
         return -np.inf if i is None else float(self._priors[i])
+
+    def letters(self) -> frozenset[str]:
+        """The characters of the words, in lower case, without those of rare words."""
+        return frozenset().union(*(word for word, i in self._known.items() if not self._is_rare[i]))
 
     def lowered(self) -> Mapping[str, int]:
         """The words in lower case."""

@@ -45,6 +45,15 @@ _LOST, _DOUBLED, _UNDOUBLED, _SWAPPED, _AT_BEGIN = 0.006, 0.006, 0.06, 0.004, 0.
 _APOSTROPHE_LOST, _APOSTROPHE_MOVED, _APOSTROPHE_PUT_IN = 0.2, 0.01, 0.00002
 _ACCENT_LOST = 0.4
 _SPACE_LOST = 0.08  # the share of wrong words in which a space was lost or put in
+_EVERYDAY = """
+hi hiya hello hey bye goodbye thanks ok okay yeah yep yup nope wow oops ouch hmm huh ugh yay please sorry
+mum mums mummy mom moms mommy dad dads daddy kid kids teen teens teenager teenagers guy guys
+phone phones smartphone smartphones laptop laptops computer computers internet web website websites online offline
+email emails mail chat app apps blog blogs blogger file files download downloads software video videos selfie
+tv tvs radio dvd movie movies film films cinema camera photo photos fridge microwave weekend weekends
+airport airports bike bikes bus buses taxi taxis metro parking supermarket supermarkets pizza burger burgers jeans
+"""
+EVERYDAY_WORDS = tuple(_EVERYDAY.split())  # that everybody writes and older texts lack: greetings, newer things
 _ALIKE = {("ks", "x"): 0.02, ("i", "ye"): 0.02}  # thanx, payed
 
 

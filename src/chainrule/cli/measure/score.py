@@ -246,6 +246,7 @@ def _print_units(
 ) -> None:
     """field: that of records which has the text. options: how words end."""
     from chainrule.api.texts.surprisal import documents, word_documents
+    from chainrule.text.corpus.records import after_fields
 
     done = 0
     for piece in block.pieces(_PART_BYTES):
@@ -254,18 +255,11 @@ def _print_units(
             units = word_documents(model, piece, word_ends=options.word_ends, convention=options.convention)
         for document, fields in zip(units, piece.fields or repeat({}), strict=False):
             if json:
-                _print_json(document.as_json(by), fields, field)
+                print_json(after_fields(document.as_json(by), fields, field))
             else:
                 print(document.lines())
         done += piece.text.size
         block_progress.report(done)
-
-
-def _print_json(own: dict[str, Any], fields: Mapping[str, Any], field: str) -> None:
-    """Prints figures after the fields of a record. field: that with the text, which is printed under its name, too."""
-    from chainrule.api.texts.surprisal import fields_beside
-
-    print_json({**fields_beside(fields, own, field), **({field: own["text"]} if fields else {}), **own})
 
 
 def _print_sentences(
@@ -274,11 +268,12 @@ def _print_sentences(
     """field: that of records which has the text."""
     from chainrule.base.threads import map_in_order
     from chainrule.report.score_lines import sentence_lines, sentences_as_json
+    from chainrule.text.corpus.records import after_fields
 
     if json:
         sentences = sentences_as_json(model.sentence_scores(block, running=running), block)
         for sentence, fields in zip(sentences, block.fields or repeat({}), strict=False):
-            _print_json(sentence, fields, field)
+            print_json(after_fields(sentence, fields, field))
         return
     is_utf8 = writes_utf8()
     sys.stdout.flush()

@@ -284,6 +284,16 @@ def note_lost_fields(source: Corpus | Treebank) -> None:
         note(f"only the field {source.reading.field} of the records was written; other fields were left out")
 
 
+def check_has_records(reading: TextOptions, source: Corpus) -> None:
+    """Raises CycloptsError where --field was given for a text that has no records."""
+    files = [file for files in source.files for file in files]
+    if "field" in given_settings(reading) and all(source.reading.format_of(file) == "plain" for file in files):
+        raise CycloptsError(
+            msg=f"--field is for records, and {', '.join(source.sources)} is plain text; "
+            "--document record reads it as JSON lines."
+        )
+
+
 def note_mix(source: Source) -> None:
     """Notes, after reading, how much of each text a mix has."""
     for text in source.record.get("mix", {}).get("texts", []):

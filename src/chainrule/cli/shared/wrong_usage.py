@@ -38,6 +38,7 @@ _RENAMED = {
     "validation": "--valid",
     "share": "--lambda",
     "min_count": "--vocabulary-min-count",
+    "learned_weight": "--corrector-weight",
 }
 # The same in errors, where the verb is known: it has the option, and none of the setting's own name.
 _RENAMED_IN_ERRORS = {"fields": "--field", "heldout": "--tune", "words": "--cache", "order": "--cache-order"}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 from contextlib import contextmanager
-from itertools import repeat
 from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,12 +25,19 @@ from chainrule.cli.shared.options import (
     given_settings,
 )
 from chainrule.cli.shared.screen import count_of, note, progress_bar, writes_utf8
-from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, check_text_target, note_lost_fields, note_repairs
+from chainrule.cli.shared.texts import (
+    DEFAULT_READING,
+    TextOptions,
+    check_has_records,
+    check_text_target,
+    note_lost_fields,
+    note_repairs,
+)
 from chainrule.errors import TextError
 from chainrule.text.corpus.reading import FORMATS, text_suffix
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from chainrule.api.models.model import Model
     from chainrule.applications.correction.corrector import Corrector
@@ -39,6 +45,8 @@ if TYPE_CHECKING:
     from chainrule.base.progress import Progress
     from chainrule.evaluation.texts.corrections import JudgedChanges
     from chainrule.text.corpus.corpus import Corpus
+
+    Records = Iterable[tuple[Corrected, Mapping[str, Any]]]  # corrected texts, each with the fields of its record
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -55,17 +63,19 @@ def line_writer(output: Path | None) -> Iterator[Callable[[str], object]]:
         yield lambda line: file.write(line.encode() + b"\n")
 
 
-def text_writer(write: Callable[[str], object], output: Path | None, source: Corpus) -> Callable[[str], object]:
+def text_writer(
+    write: Callable[[str], object], source: Corpus, *, as_records: bool
+) -> Callable[[str, Mapping[str, Any]], object]:
     """A function that writes a corrected text: as a line, or as a record with all the fields that it had.
 
     The function raises TextError for a text of several lines where each text has to be a line.
     """
-    if output is not None and FORMATS.get(text_suffix(str(output))) == "json":
-        field = source.reading.field
-        records = _records(source) if keeps_fields(output, source) else repeat({})
-        return lambda text: write(_dumps({**next(records), field: text}))
+    if as_records:
+        from chainrule.text.corpus.records import as_json
 
-    def write_line(text: str) -> None:
+        return lambda text, fields: write(_dumps({**as_json(fields), source.reading.field: text}))
+
+    def write_line(text: str, _: Mapping[str, Any]) -> None:
         if "\n" in text and source.reading.document != "file":
             raise TextError(
                 f"{', '.join(source.sources)}: a record has several lines, which would be several texts; "
@@ -76,28 +86,8 @@ def text_writer(write: Callable[[str], object], output: Path | None, source: Cor
     return write_line
 
 
-def keeps_fields(output: Path, source: Corpus) -> bool:
-    """Whether records are written with all of their fields: JSON lines that can be read a second time."""
-    files = [file for of_source in source.files for file in of_source]
-    return (
-        FORMATS.get(text_suffix(str(output))) == "json"
-        and source.documents == ("record",)
-        and all(source.reading.format_of(file) == "json" and file != "-" for file in files)
-    )
-
-
-def _records(source: Corpus) -> Iterator[dict[str, Any]]:
-    from chainrule.text.corpus.records import json_objects
-
-    for file in (file for of_source in source.files for file in of_source):
-        for _, record in json_objects(
-            file, encoding=source.reading.encoding, encoding_errors=source.reading.encoding_errors, exact=True
-        ):
-            yield record
-
-
-def _dumps(record: dict[str, Any]) -> str:
-    line = dumps(record, ensure_ascii=False)
+def _dumps(record: dict[str, Any], *, ascii_only: bool = False) -> str:
+    line = dumps(record, ensure_ascii=ascii_only)
     return line if line.isascii() or not _SURROGATE.search(line) else dumps(record)
 
 
@@ -118,22 +108,22 @@ def note_circumstances(ready: Corrector) -> None:
         )
 
 
-def noting(lines: Iterable[Corrected]) -> Iterator[Corrected]:
+def noting(lines: Records) -> Records:
     """The lines; when they end, one note on those that were left alone."""
     first, count = "", 0
-    for number, line in enumerate(lines, 1):
+    for number, (line, fields) in enumerate(lines, 1):
         if line.note is not None:
             first, count = first or f"line {number}: {line.note}", count + 1
-        yield line
+        yield line, fields
     if count:
         note(first + (f"; likewise {count_of(count - 1, 'other line')}" if count > 1 else ""))
 
 
-def write_corrected(lines: Iterable[Corrected], write: Callable[[str], object], *, interactive: bool) -> None:
+def write_corrected(lines: Records, write: Callable[[str, Mapping[str, Any]], object], *, interactive: bool) -> None:
     asking = interactive
-    for number, line in enumerate(lines, 1):
+    for number, (line, fields) in enumerate(lines, 1):
         if not asking or not line.changes:
-            write(line.text if interactive and not asking else line.corrected)
+            write(line.text if interactive and not asking else line.corrected, fields)
             continue
         accepted = []
         for change in line.changes:
@@ -141,7 +131,7 @@ def write_corrected(lines: Iterable[Corrected], write: Callable[[str], object], 
             asking = asking and answer != "q"
             if answer == "y":
                 accepted.append(change)
-        write(line.with_changes(accepted))
+        write(line.with_changes(accepted), fields)
 
 
 def _ask(line: Corrected, change: Change, number: int) -> str:
@@ -162,7 +152,7 @@ def json_of(line: Corrected) -> dict[str, Any]:
     )
 
 
-def print_differences(lines: Iterable[Corrected]) -> None:
+def print_differences(lines: Records) -> None:
     from rich.console import Console
     from rich.text import Text
 
@@ -179,15 +169,15 @@ def print_differences(lines: Iterable[Corrected]) -> None:
         console.print(shown.append(line.text[end:]))
 
 
-def write_differences(lines: Iterable[Corrected], write: Callable[[str], object]) -> None:
+def write_differences(lines: Records, write: Callable[[str], object]) -> None:
     for number, line in _changed(lines):
         marked = [change._replace(after=f"[-{change.before}-]{{+{change.after}+}}") for change in line.changes]
         write(f"{number}: {line.with_changes(marked)}")
 
 
-def _changed(lines: Iterable[Corrected]) -> Iterator[tuple[int, Corrected]]:
+def _changed(lines: Records) -> Iterator[tuple[int, Corrected]]:
     """The lines that change, with their numbers."""
-    return ((number, line) for number, line in enumerate(lines, 1) if line.changes)
+    return ((number, line) for number, (line, _) in enumerate(lines, 1) if line.changes)
 
 
 def correct(
@@ -235,6 +225,7 @@ def correct(
     from chainrule.api.texts.correct import start_correction
     from chainrule.base.files import check_new_file
     from chainrule.base.progress import silent
+    from chainrule.text.corpus.records import after_fields
     from chainrule.text.corpus.writing import check_format
 
     given, target = given_settings(options), given_settings(tuning)
@@ -250,6 +241,7 @@ def correct(
     if references and output is not None:
         raise CycloptsError(msg="--references measures the corrections and writes no texts; leave out --output.")
     source = reading.corpus(text)
+    check_has_records(reading, source)
     if output is not None:
         check_format(output)
         check_text_target(output, source, overwrite=overwrite)
@@ -264,20 +256,23 @@ def correct(
             _print_measures(loaded, CorrectOptions(**given), source, references, errant=errant)
             return
         chosen = CorrectOptions(**given)
-        ready, lines = start_correction(source, loaded, chosen, silent if sys.stdout.isatty() else progress)
-        lines = noting(lines)
+        as_records = output is not None and FORMATS.get(text_suffix(str(output))) == "json"
+        shown = silent if sys.stdout.isatty() else progress
+        ready, lines = start_correction(source, loaded, chosen, shown, fields=json or (as_records and not diff))
+        noted = noting(lines)
         with line_writer(output) as write:
             if json:
-                for line in lines:
-                    write(dumps(json_of(line), ensure_ascii=output is None and not writes_utf8()))
+                ascii_only = output is None and not writes_utf8()
+                for line, fields in noted:
+                    write(_dumps(after_fields(json_of(line), fields, source.reading.field), ascii_only=ascii_only))
             elif diff and output is None:
-                print_differences(lines)
+                print_differences(noted)
             elif diff:
-                write_differences(lines, write)
+                write_differences(noted, write)
             else:
-                write_corrected(lines, text_writer(write, output, source), interactive=interactive)
+                write_corrected(noted, text_writer(write, source, as_records=as_records), interactive=interactive)
     note_circumstances(ready)
-    if output is not None and not diff and not keeps_fields(output, source):
+    if output is not None and not diff and not json and not as_records:
         note_lost_fields(source)
     note_repairs(source)
 
@@ -338,7 +333,7 @@ def _tune(model: Any, source: Corpus, references: tuple[Path, ...], progress: Pr
             print(f"{name.replace('_', ' '):24} {', '.join(f'{number:.4g}' for number in numbers):>26}")
     before, after = (f"{100 * figure:.2f} %" for figure in tuned.figures)
     name = "F0.5 of changes" if options.get("maximise", TuneTarget.maximise) == "f0.5" else "word errors gone"
-    print(f"\n{name:24} {before:>26} {after:>26}")
+    print(f"\n{'':24} {'before':>26} {'tuned':>26}\n{name:24} {before:>26} {after:>26}")
     _print_reliability(tuned.changes)
     for setting in tuned.at_edges:
         note(f"{setting.replace('_', ' ')}: the best value is at the edge of what was tried; one beyond may be better")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -175,3 +176,25 @@ def suggest_fields(names: Any, options: str = "Reading(field=...)") -> str:
     more = ", ..." if len(names) > _SHOWN else ""
     which = f"; choose one with {options}" if options else ""
     return f"there are {', '.join(shown)}{more}{which}" if shown else "the record is empty"
+
+
+def after_fields(own: dict[str, Any], fields: Mapping[str, Any], text_field: str) -> dict[str, Any]:
+    """Figures of a text after the fields of its record, for JSON; that with the text is there under its name, too."""
+    beside = as_json(fields_beside(fields, own, text_field))
+    return {**beside, **({text_field: own["text"]} if fields else {}), **own}
+
+
+def as_json(value: Any) -> Any:
+    """A value of a record as JSON can write it: dates and bytes of Parquet as strings, what is not finite as null."""
+    if isinstance(value, dict):
+        return {str(name): as_json(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [as_json(inner) for inner in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, str | int) else str(value)
+
+
+def fields_beside(fields: Mapping[str, Any], own: Mapping[str, Any], text_field: str) -> dict[str, Any]:
+    """The fields of a record beside its text; one that has a name of `own` is called record_NAME."""
+    return {f"record_{name}" if name in own else name: value for name, value in fields.items() if name != text_field}
