@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import replace
 from math import log
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pytest
@@ -104,6 +104,24 @@ def test_a_run_takes_its_minutes(
     assert machine.between <= 7
     assert record["run_seconds"] == pytest.approx(machine.now)
     assert record["validation"]["text_tokens"] == 6000
+
+
+def test_a_short_text_is_read_forty_times_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """40 x 40 tokens are 50 steps of 4 x 8, of 0.4 s each. A masked network masks others each time, so it goes on."""
+    machine = Machine(0.1).installed(monkeypatch)
+    monkeypatch.setattr(timetable, "_FEW", 5)
+    _, record, told = trained(TRANSFORMER, MINUTES, stream=text(40))
+    assert record["steps"] == 50
+    assert machine.now == pytest.approx(20, abs=1)
+    assert any("when it has read the text 40 times; epochs=... goes on" in (each.note or "") for each in told)
+    assert trained(MASKED, MINUTES, stream=text(40))[1]["steps"] > 100
+
+
+def test_few_passes_are_no_fewer_than_a_thousand_steps() -> None:
+    objective = SimpleNamespace(most_passes=40.0, epoch=5000, tokens=lambda steps: 100 * steps)
+    assert timetable.most_steps(cast("Any", objective)) == 2000
+    objective.epoch = 2000
+    assert timetable.most_steps(cast("Any", objective)) == 1000
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,8 @@ class TrainingConfig:
     minutes: float | None = option(
         None,
         "stop after this many minutes from the start, validation and checkpoints included; the measured speed sets the "
-        "number of steps and, where it is not given, the size of a network of running text; without any budget, 5",
+        "number of steps and, where it is not given, the size of a network of running text, which reads it 40 times at "
+        "most; without any budget, 5",
         above=0,
     )
     batch: int | None = option(

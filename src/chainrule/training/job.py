@@ -88,10 +88,11 @@ class Objective(Protocol):
 
     epoch: the number of tokens in one pass over the training data. flops_per_token: floating-point operations, forward
     and backward. validation_tokens: the number of tokens to validate on; 0 if there are none. row_tokens: tokens in a
-    row, on average.
+    row, on average. most_passes: over the training data, after which a run of minutes ends, whatever is left of them.
     """
 
     epoch: int
+    most_passes: float
     flops_per_token: float
     validation_tokens: int
     row_tokens: float
@@ -128,7 +129,9 @@ class Objective(Protocol):
 
 
 class StatelessObjective:
-    """The methods of an Objective that hands no state from step to step."""
+    """The methods of an Objective that hands no state from step to step, and repeats its data as often as it can."""
+
+    most_passes = math.inf
 
     def state(self) -> list[Tensor]:
         return []

@@ -7,15 +7,16 @@ durations are arguments.
 from __future__ import annotations
 
 import math
+import sys
 import time
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from chainrule.training.checkpoint import RunProgress
     from chainrule.training.config import TrainingConfig
-    from chainrule.training.job import Setup
+    from chainrule.training.job import Objective, Setup
     from chainrule.training.trainer import Trainer
 
 VALIDATIONS, _FEWEST = 10, 3  # per run, by default
@@ -26,6 +27,7 @@ FORWARD_SHARE = 1 / 3  # of the operations of a training step, which also has a 
 SAVING_SHARE = 0.02  # of the time, for checkpoints
 KEPT_PLAN = 0.02  # a plan changes only if it misses the minutes by more than this share
 _LEAST_TOKENS = 256  # in a step
+_FEW = 1000  # steps, which a run of minutes takes however short its text is
 _LEAST_GAIN, _MORE_STEPS = 1.4, 800  # in steps: what halving the batch has to bring, and one more for so many steps
 
 
@@ -137,6 +139,14 @@ class Throughput:
         return tokens * FORWARD_SHARE * (self.step_seconds or 0.0) / max(1.0, step_tokens)
 
 
+def most_steps(objective: Objective) -> int:
+    """Steps after which a run of minutes ends, whatever is left of them."""
+    if math.isinf(objective.most_passes):
+        return sys.maxsize
+    tokens = math.ceil(objective.most_passes * objective.epoch)
+    return max(_FEW, 1 + bisect_left(range(1, tokens), tokens, key=objective.tokens))
+
+
 class Timetable:
     """The plan of one run, adjusted as it proceeds. All processes follow the first one's.
 
@@ -163,6 +173,7 @@ class Timetable:
             self.plans, token_seconds = resumed.plans, resumed.token_seconds
             if resumed.every is not None and resumed.sample is not None:
                 self.layout = Layout(resumed.every, resumed.sample)
+        self.most_steps = most_steps(self.objective)
         self.pace = Throughput(trainer.step, trainer.seconds, self.budget, token_seconds)
         if trainer.steps is not None and self.layout is None:
             self._lay_out(trainer.steps)
@@ -187,6 +198,12 @@ class Timetable:
         self.trainer.steps, self.plans = steps, self.plans + 1
         if self.layout is None:
             self._lay_out(steps)
+            if steps == self.most_steps:
+                passes = self.objective.tokens(steps) / self.objective.epoch
+                self.notes.append(
+                    f"the run ends before the minutes do, when it has read the text {passes:,.0f} times; epochs=... "
+                    "goes on, but more passes learn a text by heart"
+                )
         return True
 
     def validation_is_due(self) -> bool:
@@ -239,7 +256,7 @@ class Timetable:
             return before
         ends = range(trainer.step, trainer.step + max(0, int(left / pace.step_seconds)) + 1)
         fitting = bisect_right(ends, left, key=self._seconds_until)
-        return ends[max(0, fitting - 1)]
+        return max(trainer.step, min(ends[max(0, fitting - 1)], self.most_steps))
 
     def _seconds_until(self, steps: int) -> float:
         """Seconds until the end of a run of `steps` steps, whose validations and checkpoints come with them."""

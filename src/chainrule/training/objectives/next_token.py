@@ -118,6 +118,7 @@ def scheduled_inputs_at_once(log_probs: Tensor, inputs: Tensor, share: float) ->
 
 
 _RESET_CHANCE = 1 / 64  # that a row starts from a fresh state at a step
+_MOST_PASSES = 40.0  # after which reading a text again teaches little (Muennighoff et al. 2023)
 
 
 def next_token_job(
@@ -177,7 +178,7 @@ class NextToken:
             else ShuffledWindows(stream, batch, length, training.seed)
         )
         self.states: list[Any] = [None] * training.accumulate  # for each part of a step, of its rows
-        self.epoch = stream.size
+        self.epoch, self.most_passes = stream.size, _MOST_PASSES
         self.flops_per_token = flops_per_token(network)
         self.row_tokens: float = length
         self.validation_tokens = 0 if validation is None else validation.stream.size
