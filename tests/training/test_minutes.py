@@ -113,7 +113,9 @@ def test_a_short_text_is_read_forty_times_and_no_more(monkeypatch: pytest.Monkey
     _, record, told = trained(TRANSFORMER, MINUTES, stream=text(40))
     assert record["steps"] == 50
     assert machine.now == pytest.approx(20, abs=1)
-    assert any("when it has read the text 40 times; epochs=... goes on" in (each.note or "") for each in told)
+    assert any(
+        "when it has read the text 40 times: more passes learn it by heart" in (each.note or "") for each in told
+    )
     assert trained(MASKED, MINUTES, stream=text(40))[1]["steps"] > 100
 
 

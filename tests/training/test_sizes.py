@@ -229,7 +229,9 @@ def test_what_could_learn_its_text_by_heart_has_dropout(
     options = StreamOptions(training=MINUTES)
     fitted, notes = sizes.with_size(next_token_job, text(400), 11, config, options, TrainingRun())
     assert fitted.dropout == dropout
-    assert ("dropout=0.2, since 4 parameters for each token of the text read it 10 times" in notes) == bool(dropout)
+    assert (
+        "dropout=0.2, since there is time to read the text 10 times, with 4 parameters for each of its tokens" in notes
+    ) == bool(dropout)
 
 
 def test_a_recurrent_network_has_dropout_earlier(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,7 +247,7 @@ def test_a_recurrent_network_has_dropout_earlier(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("sizes_tried", "said"),
     [
-        ([Trial(9, 100, 1e6), Trial(9, 200, 1e6)], "minutes have time for 1,000,000 tokens for 200 parameters"),
+        ([Trial(9, 100, 1e6), Trial(9, 200, 1e6)], "1 minute has time for 1,000,000 tokens for 200 parameters"),
         (
             [Trial(9, 100, 1e6), Trial(9, 6001, 1e6)],
             "1,000,000 tokens for 100 parameters; the next size has 6,001, more than 15 for each token of the text",

@@ -258,8 +258,8 @@ def _with_dropout(fitted: FittedSize, names: frozenset[str], text: int) -> tuple
     if not dropout or passes * share < config.by_heart:
         return config, ()
     why = (
-        f"{_shown(dropout)}, since {_rounded(share)} parameters for each token of the text read it "
-        f"{_rounded(passes)} times"
+        f"{_shown(dropout)}, since there is time to read the text {_rounded(passes)} times, with {_rounded(share)} "
+        "parameters for each of its tokens"
     )
     return replace(config, **dropout), (why,)
 
@@ -285,7 +285,8 @@ def _notes(fitted: FittedSize, names: frozenset[str], budget: float, text: int) 
     chosen = {name: getattr(config, name) for name in config.sizes[0] if name in names}
     notes = [f"the size is {_shown(chosen)}, unless settings say otherwise"] if chosen else []
     besides = " besides the table of n-grams" if config.ngram_memory else ""
-    time_for = f"{budget / 60:g} minutes have time for {trial.tokens:,.0f} tokens for {trial.parameters:,} parameters"
+    minutes = "1 minute has" if budget == 60 else f"{budget / 60:g} minutes have"
+    time_for = f"{minutes} time for {trial.tokens:,.0f} tokens for {trial.parameters:,} parameters"
     if larger is None:
         notes.append(f"{time_for}{besides}")
     elif larger.is_too_large(text):

@@ -201,8 +201,8 @@ class Timetable:
             if steps == self.most_steps:
                 passes = self.objective.tokens(steps) / self.objective.epoch
                 self.notes.append(
-                    f"the run ends before the minutes do, when it has read the text {passes:,.0f} times; epochs=... "
-                    "goes on, but more passes learn a text by heart"
+                    f"the run ends before the minutes do, when it has read the text {passes:,.0f} times: more passes "
+                    "learn it by heart; for more, give epochs in place of minutes"
                 )
         return True
 
