@@ -70,7 +70,7 @@ def trials(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """A result for each size and budget."""
     tokens = tokenize_source(source_of(arguments.text), arguments.tokenizer, "skip", silent)
     learner = tokens.tokenizer
-    speller = train_speller(learner, tokens.stream, UniformConfig(), tokens.left_out)
+    speller = train_speller(learner, tokens.stream, UniformConfig(), tokens.left_out, tokens.literal_unknowns)
     print(f"{arguments.text}: {tokens.stream.size:,} tokens, vocabulary {learner.vocabulary_size:,}", file=sys.stderr)
     validation = read_validation(source_of(arguments.valid), learner, TrainingConfig(), lambda: speller, silent)
     for minutes in arguments.minutes:

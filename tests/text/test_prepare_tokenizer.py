@@ -29,7 +29,9 @@ def whitespace(**settings: object) -> TokenizerConfig:
 def test_the_most_frequent_words_are_kept_in_the_order_in_which_they_came(
     text: list[str], min_count: int, size: int | None
 ) -> None:
-    tokenizer, stream, left_out = tokenize_source(Lines(text), whitespace(min_count=min_count, vocabulary_size=size))
+    tokenizer, stream, left_out, *_ = tokenize_source(
+        Lines(text), whitespace(min_count=min_count, vocabulary_size=size)
+    )
     words = [line.split() for line in text]
     counts = Counter(word for line in words for word in line)
     first = list(counts)
@@ -46,11 +48,11 @@ def test_the_most_frequent_words_are_kept_in_the_order_in_which_they_came(
 def test_a_list_of_tokens_is_known_and_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "words.txt"
     path.write_bytes("\ufeffthe\r\n<unk>\n\ncat\nthe\n</s>\nDOG".encode())
-    tokenizer, stream, left_out = tokenize_source(Lines(["the dog", "a cat"]), whitespace(vocabulary=path))
+    tokenizer, stream, left_out, *_ = tokenize_source(Lines(["the dog", "a cat"]), whitespace(vocabulary=path))
     assert tokenizer.vocabulary.tokens() == [*MARKERS, b"the", b"cat", b"DOG"]
     assert stream.tolist() == [3, UNKNOWN, END, UNKNOWN, 4, END]
     assert left_out == [b"dog", b"a"]
-    lowered, _, _ = tokenize_source(Lines(["the dog"]), whitespace(vocabulary=path, normalise=("lower",)))
+    lowered, *_ = tokenize_source(Lines(["the dog"]), whitespace(vocabulary=path, normalise=("lower",)))
     assert lowered.vocabulary.tokens()[3:] == [b"the", b"cat", b"dog"]
 
 
@@ -82,7 +84,7 @@ def test_the_unknown_word_is_counted_as_any_other() -> None:
 def test_the_speller_learns_from_the_words_that_were_left_out() -> None:
     text = Lines(["the cat sat on the mat", "the cat saw xyzzy xyzzx"])
     model = chainrule.train(text, chainrule.UniformConfig(), tokenizer=whitespace(min_count=2))
-    tokenizer, stream, _ = tokenize_source(text, whitespace(min_count=2))
+    tokenizer, stream, *_ = tokenize_source(text, whitespace(min_count=2))
     ignorant = train_speller(tokenizer, stream, chainrule.UniformConfig())
     assert model.speller.log_prob(b"xyzzz") > ignorant.log_prob(b"xyzzz") + 3
 
@@ -137,7 +139,7 @@ def test_the_tokenizer_of_a_model_normalises_in_its_own_way(tmp_path: Path) -> N
     chainrule.train(Lines(["A b"]), chainrule.UniformConfig(), tokenizer=config).save(tmp_path / "lm")
     with pytest.raises(SettingError, match="normalisation of its own"):
         tokenize_source(Lines(["a"]), TokenizerConfig(kind=tmp_path / "lm", normalise=("nfc",)))
-    reused, stream, _ = tokenize_source(Lines(["B c A"]), TokenizerConfig(kind=tmp_path / "lm"))
+    reused, stream, *_ = tokenize_source(Lines(["B c A"]), TokenizerConfig(kind=tmp_path / "lm"))
     assert stream.tolist() == [4, UNKNOWN, 3, END]
     assert reused.normaliser.steps == ("lower",)
 

@@ -128,7 +128,7 @@ def test_a_saved_tokenizer_is_the_same(kind: str, setting: str, files: Path, tmp
     assert again.encode_texts(documents).ids.tolist() == model.tokenizer.encode_texts(documents).ids.tolist()
     assert again.vocabulary.tokens() == model.tokenizer.vocabulary.tokens()
     assert (again.name, again.loses, again.markers) == (model.tokenizer.name, model.tokenizer.loses, "error")
-    reused, stream, _ = tokenize_source(TEXT, str(tmp_path / "lm"))
+    reused, stream, *_ = tokenize_source(TEXT, str(tmp_path / "lm"))
     assert reused.vocabulary.tokens() == again.vocabulary.tokens()
     assert (stream != UNKNOWN).all() == (tokenize_source(TEXT, config).stream != UNKNOWN).all()
 

@@ -213,7 +213,9 @@ def _rungs(
 ) -> Iterator[_Rung]:
     """The models, each yielded when it is trained."""
     learner = tokens.tokenizer
-    speller = train_speller(learner, tokens.stream, UniformConfig(), tokens.left_out)  # the same for every rung
+    speller = train_speller(  # the same for every rung
+        learner, tokens.stream, UniformConfig(), tokens.left_out, tokens.literal_unknowns
+    )
     yield _Rung("uniform", CausalModel("uniform", UniformModel(learner.vocabulary_size), learner, {}, speller), 0.0, 0)
     best: _Rung | None = None  # of the n-gram models, for the mixture
     for config in configs:

@@ -136,11 +136,11 @@ def smoothing_table(
     configs = [NGramConfig(order=n, smoothing=name) for name in names for n in range(1, order + 1)]  # type: ignore[arg-type]
     if not configs:
         raise SettingError(f"order {order} of {len(names)} smoothings: there is nothing to compare")
-    learner, stream, left_out = tokenize_source(train, tokenizer, markers, progress)
+    learner, stream, left_out, literals = tokenize_source(train, tokenizer, markers, progress)
     counts = count_stream(stream, learner.vocabulary_size, NGramConfig(order=order), progress)
     # By whether <unk> has the mass of all unseen words.
     spellers = {
-        rule: train_speller(learner, stream, config, left_out)
+        rule: train_speller(learner, stream, config, left_out, literals)
         for rule, config in {config.unknown_has_whole_mass: config for config in configs}.items()
     }
     measurements: dict[tuple[str, int], Measurement] = {}

@@ -125,7 +125,7 @@ def scaling(
 
     lines: a text; by default the built-in one. Raises TextError.
     """
-    tokenizer, stream, _ = tokenize_source(Lines(lines or sample_lines(progress)), "character", progress=silent)
+    tokenizer, stream, *_ = tokenize_source(Lines(lines or sample_lines(progress)), "character", progress=silent)
     cut = int(0.95 * len(stream))
     heldout = [stream[i : i + _CONTEXT] for i in range(cut, len(stream) - _CONTEXT, 4 * _CONTEXT)][:200]
     tokens = [float(count * _CONTEXT * _BATCH) for count in steps]

@@ -69,7 +69,7 @@ def positions(
     lines: a text, whose characters are predicted; by default the built-in one. rows: how many to predict.
     Raises TextError.
     """
-    tokenizer, stream, _ = tokenize_source(Lines(lines or sample_lines(progress)), "character", progress=silent)
+    tokenizer, stream, *_ = tokenize_source(Lines(lines or sample_lines(progress)), "character", progress=silent)
     cut, length = int(len(stream) * (1 - _HELD_OUT)), config.context * times
     heldout = stream[cut:]
     if len(heldout) <= length:

@@ -117,7 +117,7 @@ def race(
 
     lines: a text; by default the built-in one. Raises TextError.
     """
-    tokenizer, stream, _ = tokenize_source(Lines(lines or sample_lines(progress)), "character", progress=silent)
+    tokenizer, stream, *_ = tokenize_source(Lines(lines or sample_lines(progress)), "character", progress=silent)
     cut = int((1 - _HELD_OUT) * len(stream))
     heldout = [stream[i : i + _CONTEXT] for i in range(cut, len(stream) - _CONTEXT, 8 * _CONTEXT)][:150]
     curves, says, seconds = [], [], {}

@@ -8,6 +8,9 @@ The probabilities of known tokens and of the empty string are removed:
 so they sum to one over all unknown tokens. It is trained on the rarest words, which are most like unknown ones. A
 mixture of spellers has P(spelling | unknown) = sum of weight_i P_i(spelling | unknown).
 
+A text may itself have <unk> in place of words, as Penn Treebank does. This literal is a spelling of the unknown token,
+too: its probability is its share of the unknown tokens in the training text, and all other spellings have the rest.
+
 The Alphabet has known characters, and single bytes for everything else. Every byte string has exactly one spelling,
 since bytes must not form a known character, which has a symbol of its own. Symbols are token ids of an n-gram model:
 3 + i is the i-th known character, </s> ends a token, and <unk> stands for a byte; all bytes that are possible at that
@@ -32,6 +35,7 @@ from chainrule.ngram.models.table_models import NGramModel
 from chainrule.ngram.trie.table import Table
 from chainrule.protocol import END, UNKNOWN
 from chainrule.text.tokenization.splitters import SEPARATORS
+from chainrule.text.tokenization.vocabulary import MARKER_TOKENS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -128,8 +132,10 @@ def _is_lone_byte(codes: Int64[ndarray, " characters"]) -> Bool[ndarray, " chara
 
 ORDER = 6
 ENOUGH = 100_000  # spellings to train on
+_LITERAL_SHARE = "literal_share"  # the name of an array
 _MIN_OPEN = 1e-6  # the smallest mass left to unknown tokens, against rounding
 _MIN_LOG = -745.0  # of a positive float64
+LITERAL = MARKER_TOKENS[UNKNOWN].encode()  # the unknown token, as texts write it
 
 
 class HasTokens(Protocol):
@@ -144,32 +150,57 @@ class Speller:
     name = f"characters{ORDER}"  # in signatures
 
     def __init__(
-        self, table: Table, alphabet: Alphabet, vocabulary: HasTokens, *, unseen_types: int, log_open: float = 0.0
+        self,
+        table: Table,
+        alphabet: Alphabet,
+        vocabulary: HasTokens,
+        *,
+        unseen_types: int,
+        log_open: float = 0.0,
+        literal_share: float = 0.0,
     ) -> None:
-        """log_open: log of 1 - P(empty) - P(known tokens), in nats."""
+        """log_open: log of 1 - P(empty) - P(known tokens), in nats.
+
+        literal_share: P(the literal <unk> | unknown); if 0, the literal is spelled like any other token.
+        """
         self._model, self._alphabet, self._vocabulary = NGramModel(table), alphabet, vocabulary
-        self.unseen_types, self._log_open = unseen_types, log_open
+        self.unseen_types, self._log_open, self.literal_share = unseen_types, log_open, literal_share
 
     @classmethod
     def train(
-        cls, spellings: Sequence[bytes], vocabulary: HasTokens, *, unseen_types: int, never: bytes = b""
+        cls,
+        spellings: Sequence[bytes],
+        vocabulary: HasTokens,
+        *,
+        unseen_types: int,
+        never: bytes = b"",
+        literal_share: float = 0.0,
     ) -> Speller:
         """Trains on spellings, and removes the mass of the whole vocabulary.
 
         never: ASCII bytes that no token can contain, such as white space; a token with one has no probability.
+        literal_share: the share of the literal <unk> in the unknown tokens, from 0 to 1; a millionth, at least, is left
+        to other spellings, so that no token is impossible.
         """
+        literal_share = min(literal_share, 1 - _MIN_OPEN)
         alphabet = Alphabet.of(spellings, never)
         stream = alphabet.symbols(spellings or [b""])
         counts = count_ngrams(stream, len(alphabet), ORDER)
         table = table_of(counts, witten_bell(counts))
         unnormalised = cls(table, alphabet, vocabulary, unseen_types=unseen_types)
-        closed = math.fsum(np.exp(unnormalised.log_probs([b"", *vocabulary.tokens()])).tolist())
+        known = [token for token in vocabulary.tokens() if token != LITERAL or literal_share]
+        closed = math.fsum(np.exp(unnormalised.log_probs([b"", *known])).tolist())
         return cls(
-            table, alphabet, vocabulary, unseen_types=unseen_types, log_open=math.log(max(1 - closed, _MIN_OPEN))
+            table,
+            alphabet,
+            vocabulary,
+            unseen_types=unseen_types,
+            log_open=math.log(max(1 - closed, _MIN_OPEN)),
+            literal_share=literal_share,
         )
 
     @classmethod
-    def of_vocabulary(cls, tokenizer: Tokenizer) -> Speller:
+    def of_vocabulary(cls, tokenizer: Tokenizer, *, literal_share: float = 0.0) -> Speller:
         """For a model without its training text, such as an ARPA file: trains on all known types equally.
 
         Assumes half as many unseen types as known ones, which is about the ratio of words in English novels. Where
@@ -179,10 +210,12 @@ class Speller:
         unseen = 1 if tokenizer.splitter.alphabet else max(1, len(known) // 2)
         if tokenizer.spells_everything:
             unseen = 0
-        return cls.train(known, tokenizer.vocabulary, unseen_types=unseen, never=SEPARATORS)
+        return cls.train(
+            known, tokenizer.vocabulary, unseen_types=unseen, never=SEPARATORS, literal_share=literal_share
+        )
 
     def log_prob(self, token: bytes) -> float:
-        """log P(spelling | the token is unknown), in nats. Undefined for known tokens."""
+        """log P(spelling | the token is unknown), in nats. Undefined for known tokens other than the literal <unk>."""
         return float(self.log_probs([token])[0])
 
     def log_probs(self, tokens: Sequence[bytes]) -> Float64[ndarray, " tokens"]:
@@ -192,9 +225,11 @@ class Speller:
         symbols = self._alphabet.symbols(tokens)
         scores = self._model.score_stream(symbols).astype(np.float64)
         starts = np.concatenate([[0], np.flatnonzero(symbols == END)[:-1] + 1])
-        log_probs = np.add.reduceat(scores, starts) - self._log_open
+        log_probs = np.add.reduceat(scores, starts) - self._log_open + math.log1p(-self.literal_share)
         for i in np.flatnonzero(np.add.reduceat(symbols == UNKNOWN, starts)).tolist():
             log_probs[i] += self._alphabet.log_prob_of_bytes(tokens[i])
+        if self.literal_share:
+            log_probs[[i for i, token in enumerate(tokens) if token == LITERAL]] = math.log(self.literal_share)
         return log_probs
 
     def sample(self, rng: np.random.Generator) -> bytes:
@@ -206,7 +241,9 @@ class Speller:
 
     def arrays(self) -> dict[str, ndarray]:
         """The arrays that `from_arrays` takes."""
+        literal = {_LITERAL_SHARE: np.array([self.literal_share], np.float64)} if self.literal_share else {}
         return {
+            **literal,
             **self._model.table.arrays(),
             "level_sizes": np.array(self._model.table.level_sizes, np.int64),
             "characters": self._alphabet.characters,
@@ -233,9 +270,19 @@ class Speller:
             raise ModelFormatError("the speller's log_open is not the logarithm of a probability; the file is damaged")
         if unseen.dtype != np.int64 or unseen.shape != (1,) or unseen[0] < 0:
             raise ModelFormatError("the speller's unseen_types is not a count; the file is damaged")
+        share = arrays.get(_LITERAL_SHARE, np.zeros(1))  # which folders of texts without the literal lack
+        if share.dtype != np.float64 or share.shape != (1,) or not 0 <= share[0] < 1:
+            raise ModelFormatError("the speller's literal_share is not a share below 1; the file is damaged")
         alphabet = Alphabet(np.array(characters), never.tobytes())
         table = Table.from_arrays(sizes.tolist(), arrays)
-        return cls(table, alphabet, vocabulary, unseen_types=int(unseen[0]), log_open=float(log_open[0]))
+        return cls(
+            table,
+            alphabet,
+            vocabulary,
+            unseen_types=int(unseen[0]),
+            log_open=float(log_open[0]),
+            literal_share=float(share[0]),
+        )
 
     @cached_property
     def _known(self) -> frozenset[bytes]:
@@ -287,7 +334,7 @@ def _are_characters(codes: ndarray) -> bool:
     return bool(np.all(codes[1:] > codes[:-1]) and in_range and not is_surrogate.any())
 
 
-_UNSEEN, _WEIGHTS = "unseen_types", "weights"
+_UNSEEN, _WEIGHTS = "unseen_types", "weights"  # names of arrays
 
 
 class MixedSpeller:
@@ -298,6 +345,11 @@ class MixedSpeller:
     def __init__(self, parts: Sequence[Speller], weights: Float64[ndarray, " parts"], *, unseen_types: int) -> None:
         """weights: above 0; must sum to one."""
         self.parts, self.weights, self.unseen_types = tuple(parts), weights, unseen_types
+
+    @property
+    def literal_share(self) -> float:
+        """P(the literal <unk> | unknown)."""
+        return math.fsum(self.weights * [part.literal_share for part in self.parts])
 
     def log_prob(self, token: bytes) -> float:
         """As `Speller.log_prob`."""
@@ -366,4 +418,6 @@ def speller_from_arrays(arrays: dict[str, ndarray], vocabulary: HasTokens) -> Sp
 
 
 def _are_equal(one: dict[str, ndarray], other: dict[str, ndarray]) -> bool:
-    return all(name == _UNSEEN or np.array_equal(array, other[name]) for name, array in one.items())
+    return one.keys() == other.keys() and all(
+        name == _UNSEEN or np.array_equal(array, other[name]) for name, array in one.items()
+    )

@@ -42,7 +42,7 @@ from chainrule.spark.session import check_packages, explain_failures
 from chainrule.spark.transport import CHUNKS, gather_chunks, rows_at_driver
 from chainrule.text.corpus.corpus import Lines, source_of
 from chainrule.text.tokenization.build import keep_tokens, listed_tokens, most_frequent, prepare_tokenizer
-from chainrule.text.tokenization.config import LEARNED, TokenizerConfig, as_config
+from chainrule.text.tokenization.config import LEARNED, OF_WORDS, TokenizerConfig, as_config
 from chainrule.text.tokenization.tokenizer import encode_stream
 from chainrule.text.tokenization.vocabulary import MARKER_TOKENS, Vocabulary
 
@@ -178,7 +178,7 @@ def train(
     check_training(texts, config, chosen, markers, tune=tune, shards=shards)
     disk = _DISK_BYTES if shards is None else _SHARDS_DISK_BYTES
     text = _read(session, texts, config, column, chosen, markers, partitions, run_tokens, disk, progress)
-    speller = speller_of_counts(text.tokenizer, text.tokens, config, text.left_out)
+    speller = speller_of_counts(text.tokenizer, text.tokens, config, text.left_out, text.literal_unknowns)
     if shards is not None and config.order > 1:
         from chainrule.spark.estimation import TASK, estimate_shards
 
@@ -261,11 +261,14 @@ def count(
 
 
 class _Text(NamedTuple):
-    """A text on Spark. tokens: the count of each token. left_out: the tokens that the vocabulary does not keep."""
+    """A text on Spark. tokens: the count of each token. left_out: the tokens that the vocabulary does not keep.
+    literal_unknowns: how often the text itself has <unk>.
+    """
 
     tokenizer: Tokenizer
     tokens: Int64[ndarray, " V"]
     left_out: Sequence[bytes]
+    literal_unknowns: int
     documents: Documents
     runs: DataFrame  # rows of PARTS: the counts of runs, cut into ranges of first words; not yet computed
     bounds: list[int]  # of these ranges
@@ -304,6 +307,7 @@ def _read(
     progress(_TASKS[0], 0, None)
     with explain_failures(_TASKS[0]):
         learner, counts = learn_tokenizer(documents, parts, learner)
+    literals = int(counts[UNKNOWN]) if grows and learner.name in OF_WORDS else 0  # words are not yet left out
     learner, counts, left_out = _limited(learner, counts, tokenizer, kept)
     tokens = int(counts.sum())
     if partitions is None:
@@ -314,7 +318,7 @@ def _read(
     known = TokenizerParts.of(learner, grows=False, are_lines=documents.are_lines)
     work = partial(count_sections, parts=known, config=config, bounds=bounds, run_tokens=run_tokens)
     runs = documents.frame.mapInArrow(work, PARTS)
-    return _Text(learner, counts, left_out, documents, runs, bounds, partitions)
+    return _Text(learner, counts, left_out, literals, documents, runs, bounds, partitions)
 
 
 def _tokenizer(config: TokenizerConfig, markers: Markers) -> tuple[Tokenizer, list[bytes] | None]:

@@ -287,7 +287,8 @@ def merge(
     if tokenizer.vocabulary is models[0].tokenizer.vocabulary:
         speller = speller_of(models, np.array(weights))
     else:
-        learned = Speller.of_vocabulary(tokenizer)
+        literal_share = speller_of(models, np.array(weights)).literal_share
+        learned = Speller.of_vocabulary(tokenizer, literal_share=literal_share)
         speller = mixed_speller([learned], [1.0], tokenizer.vocabulary, unseen_types=fewest)
     return CausalModel("ngram", NGramModel(table), tokenizer, record, speller)
 

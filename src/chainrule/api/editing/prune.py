@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -28,6 +29,7 @@ from chainrule.ngram.layouts import model_from_settings
 from chainrule.ngram.models.padded_model import PaddedModel
 from chainrule.ngram.models.table_models import NGramModel
 from chainrule.ngram.speller import ENOUGH, Speller
+from chainrule.protocol import UNKNOWN
 from chainrule.text.corpus.corpus import source_of
 from chainrule.text.tokenization.build import listed_tokens
 from chainrule.text.tokenization.splitters import SEPARATORS
@@ -108,8 +110,13 @@ def prune_to_vocabulary(model: Model, path: str | os.PathLike[str], progress: Pr
     vocabulary = Vocabulary(kept[len(MARKER_TOKENS) :])
     removed = [tokens[i] for i in np.flatnonzero(~is_kept).tolist()]
     # From now on, <unk> has the mass of all unknown words; the removed words are the best sample of their spelling.
+    share_before = math.exp(float(table.log_probs[1 + UNKNOWN]) - float(small.log_probs[1 + UNKNOWN]))
     speller = Speller.train(
-        removed[:: max(1, len(removed) // (2 * ENOUGH))], vocabulary, unseen_types=1, never=SEPARATORS
+        removed[:: max(1, len(removed) // (2 * ENOUGH))],
+        vocabulary,
+        unseen_types=1,
+        never=SEPARATORS,
+        literal_share=model.speller.literal_share * min(share_before, 1.0),
     )
     record = _record(model, small, how)
     return CausalModel("ngram", _as_model_of(model, small), tokenizer.with_vocabulary(vocabulary), record, speller)

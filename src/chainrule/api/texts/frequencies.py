@@ -51,7 +51,7 @@ class Frequencies:
         from chainrule.ngram.counting.count import count_ngrams
 
         order = NGramConfig(order=order).order  # checks it
-        self._tokenizer, stream, _ = tokenize_source(source_of(source), tokenizer, progress=progress)
+        self._tokenizer, stream, *_ = tokenize_source(source_of(source), tokenizer, progress=progress)
         self._counts = count_ngrams(stream, self._tokenizer.vocabulary_size, order, progress)
         self._documents = int(np.count_nonzero(stream == END))
         self._count_markers = count_markers
@@ -144,10 +144,11 @@ class WordFrequencies:
         if self._model is None:
             self._known |= {word: self._counted(word) for word in new}
         elif new:
-            from chainrule.evaluation.token_scores import score_documents
+            from chainrule.evaluation.token_scores import score_tokens
 
             encoded = self._model.tokenizer.encode_texts(new)
-            log_probs, _ = score_documents(self._model.engine, self._model.speller, encoded, end=False)
+            scored = score_tokens(self._model.engine, self._model.speller, encoded, end=False).spelled
+            log_probs = np.add.reduceat(scored, np.flatnonzero(np.append(END, encoded.ids[:-1]) == END))
             self._known |= dict(zip(new, log_probs.tolist(), strict=True))
         return [self._known[word] for word in words]
 

@@ -52,7 +52,7 @@ def _count(options: CountOptions, progress: Progress) -> dict[str, Any]:
     config = NGramConfig(order=options.order)
     on_disk = limit is not None or may_exceed_memory(source, FAMILIES["ngram"].token_bytes)
     with ids_file(None) if on_disk else nullcontext() as file:
-        learner, stream, _ = tokenize_source(
+        learner, stream, *_ = tokenize_source(
             source, options.tokenizer, options.markers, progress, check_ids_room if on_disk else None, file
         )
     owned = Owned(stream)
@@ -109,7 +109,8 @@ def _train(options: TrainCountsOptions, progress: Progress) -> CausalModel:
     heldout = None if tune is None else encode_stream(learner, tune, progress)
     language_model, learned = model_of_counts(counts, config, progress, heldout)
     unigrams = counts.counts[counts.level(1)]
-    speller = speller_of_counts(learner, unigrams, config)
+    # The files do not tell a literal <unk> of the text from words that the vocabulary left out: half for each.
+    speller = speller_of_counts(learner, unigrams, config, literals=unigrams[UNKNOWN] / 2)
     record = {
         **record_header("ngram", config),
         "seconds": time.perf_counter() - began,

@@ -61,7 +61,7 @@ def lmplz(
     fallback = None if discount_fallback is None else _fallback(tuple(discount_fallback))
     allowed = None if limit_vocab_file is None else frozenset(_WHITE_SPACE.split(_read(Path(limit_vocab_file))))
     source, progress = source_of(source), callback(progress)
-    tokenizer, stream, _ = tokenize_source(source, "whitespace", "skip" if skip_symbols else "error", progress)
+    tokenizer, stream, *_ = tokenize_source(source, "whitespace", "skip" if skip_symbols else "error", progress)
     tokens = int((stream > END).sum() + (stream == UNKNOWN).sum()) if verbose_header else 0
     owned = Owned(stream)
     del stream

@@ -57,6 +57,7 @@ def split_off_validation(
     cut; the last one is split off where it is longer than wanted. Raises TextError if nothing would be left to train or
     to validate on.
     """
+    from chainrule.ngram.speller import LITERAL
     from chainrule.training.job import Validation
 
     if not training.valid_share:
@@ -82,8 +83,10 @@ def split_off_validation(
     spelling = 0.0
     if unknown and left_out:
         words = list(left_out[:: max(1, len(left_out) // _SPELLED_WORDS)])
-        spelling = unknown * _spelling_cost(speller(), words) / len(words)
-        size += unknown * (sum(map(len, words)) // len(words) - len("<unk>"))
+        literals = unknown * speller().literal_share  # which the stream does not tell from other unknown words
+        spelling = (unknown - literals) * _spelling_cost(speller(), words) / len(words)
+        spelling += literals * _spelling_cost(speller(), [LITERAL]) if literals else 0.0
+        size += round((unknown - literals) * (sum(map(len, words)) // len(words) - len(LITERAL)))
     return stream[:cut], Validation(stream=kept, bytes=size, spelling=spelling)
 
 
@@ -128,15 +131,22 @@ def train_speller(
     stream: Int32[ndarray, " tokens"],
     config: DataclassInstance,
     left_out: Sequence[bytes] = (),
+    literals: float = 0,
 ) -> Speller:
     """Trains a speller on the tokens of a stream, as `speller_of_counts` does on their counts."""
-    return speller_of_counts(tokenizer, token_counts(stream, tokenizer.vocabulary_size), config, left_out)
+    return speller_of_counts(tokenizer, token_counts(stream, tokenizer.vocabulary_size), config, left_out, literals)
 
 
 def speller_of_counts(
-    tokenizer: Tokenizer, counts: Int64[ndarray, " vocab"], config: DataclassInstance, left_out: Sequence[bytes] = ()
+    tokenizer: Tokenizer,
+    counts: Int64[ndarray, " vocab"],
+    config: DataclassInstance,
+    left_out: Sequence[bytes] = (),
+    literals: float = 0,
 ) -> Speller:
     """Trains a speller on the types that a limited vocabulary left out and, if they are few, on the rarest others.
+
+    literals: how many of the unknown tokens are a literal <unk> of the text.
 
     The number of unseen types that the speller stands for is none if the tokenizer spells everything. It is one, which
     leaves P(<unk>) unchanged, if the model gives <unk> the mass of all of them, because <unk> occurred in its text or
@@ -145,6 +155,7 @@ def speller_of_counts(
     """
     from chainrule.ngram.speller import ENOUGH, Speller, rare_spellings, unseen_types
 
+    literal_share = literals / max(int(counts[UNKNOWN]), 1)
     has_whole_mass = counts[UNKNOWN] > 0 or FAMILIES[family_of(config)].unknown_mass(config)
     counts = counts.astype(np.int64)  # a copy
     counts[[UNKNOWN, BEGIN, END]] = 0
@@ -152,7 +163,9 @@ def speller_of_counts(
     if len(spellings) < ENOUGH:
         spellings = [*spellings, *rare_spellings(tokenizer.vocabulary.tokens(), counts)]
     unseen = 0 if tokenizer.spells_everything else 1 if has_whole_mass else unseen_types(counts)
-    return Speller.train(spellings, tokenizer.vocabulary, unseen_types=unseen, never=SEPARATORS)
+    return Speller.train(
+        spellings, tokenizer.vocabulary, unseen_types=unseen, never=SEPARATORS, literal_share=literal_share
+    )
 
 
 def check_fixed(*sources: str | os.PathLike[str] | None, fixed: bool) -> None:

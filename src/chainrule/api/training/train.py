@@ -140,10 +140,10 @@ def _train(options: TrainOptions, progress: Progress) -> Model:
     request = _request(options)
     run = training_run(options, progress)
     _check(request, run)
-    learner, stream, left_out = _read(request, options.markers, run.folder, progress)
+    learner, stream, left_out, literals = _read(request, options.markers, run.folder, progress)
     counts = token_counts(stream, learner.vocabulary_size)
     _check_tokens(request.source, counts)
-    speller = cache(start_in_thread(lambda: speller_of_counts(learner, counts, request.config, left_out)))
+    speller = cache(start_in_thread(lambda: speller_of_counts(learner, counts, request.config, left_out, literals)))
     text = _Text(learner, Owned(stream), left_out, speller, np.array(stream[-LAST:]))
     del stream
     learn = _learn_in_steps if request.family.trains_in_steps else _learn_counts

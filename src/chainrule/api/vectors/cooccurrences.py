@@ -138,8 +138,8 @@ def read_words(
     if tokenizer.vocabulary is not None:
         listed_tokens(tokenizer.vocabulary, Normaliser(tokenizer.normalise))  # raises errors before the work
     every_word = replace(tokenizer, min_count=1, vocabulary_size=None, vocabulary=None)
-    learner, stream, _ = tokenize_source(source, every_word, markers, progress, file=file)
-    learner, stream, _ = limit_vocabulary(without_joiners(learner, stream), stream, tokenizer)
+    learner, stream, *_ = tokenize_source(source, every_word, markers, progress, file=file)
+    learner, stream, *_ = limit_vocabulary(without_joiners(learner, stream), stream, tokenizer)
     tokens = learner.vocabulary.tokens()
     counts = token_counts(stream, len(tokens))
     order = FIRST_ORDINARY + np.argsort(-counts[FIRST_ORDINARY:], kind="stable")

@@ -78,5 +78,6 @@ def speller_of(model: CausalModel, arrays: Arrays) -> Json:
         "unseen_types": int(speller.unseen_types),
         "log_open": float(parts["log_open"][0]),
         "never": parts["never"].tolist(),
+        "literal_share": speller.literal_share,
         **store_table(Table.from_arrays(parts["level_sizes"].tolist(), parts), arrays, "speller."),
     }

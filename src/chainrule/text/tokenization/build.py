@@ -15,7 +15,7 @@ from chainrule.protocol import UNKNOWN
 from chainrule.text.corpus.block import LINE_FEED, byte_array
 from chainrule.text.corpus.corpus import Corpus
 from chainrule.text.corpus.streams import STANDARD_INPUT
-from chainrule.text.tokenization.config import BUILT_IN, LEARNED, SUBWORD_VOCABULARY
+from chainrule.text.tokenization.config import BUILT_IN, LEARNED, OF_WORDS, SUBWORD_VOCABULARY
 from chainrule.text.tokenization.splitters import JOINER, Normaliser, splitter_named
 from chainrule.text.tokenization.tokenizer import Tokenizer
 from chainrule.text.tokenization.vocabulary import MARKER_TOKENS, Vocabulary
@@ -81,6 +81,7 @@ class Tokenized(NamedTuple):
     tokenizer: Tokenizer
     stream: Int32[ndarray, " T"]
     left_out: Sequence[bytes]  # words of the text that were excluded from the vocabulary
+    literal_unknowns: int  # how often the text itself has <unk>
 
 
 def limit_vocabulary(tokenizer: Tokenizer, stream: Int32[ndarray, " T"], config: TokenizerConfig) -> Tokenized:
@@ -89,7 +90,7 @@ def limit_vocabulary(tokenizer: Tokenizer, stream: Int32[ndarray, " T"], config:
     The stream is changed in place, since it may be larger than memory.
     """
     if not config.is_limited:
-        return Tokenized(tokenizer, stream, ())
+        return Tokenized(tokenizer, stream, (), _literal_unknowns(tokenizer, stream))
     tokens = tokenizer.vocabulary.tokens()
     if config.vocabulary is not None:
         kept = listed_tokens(config.vocabulary, tokenizer.normaliser)
@@ -105,9 +106,17 @@ def keep_tokens(kept: Sequence[bytes], tokenizer: Tokenizer, stream: Int32[ndarr
     numbers = np.arange(len(tokens), dtype=np.int32)  # the new id of each token
     numbers[first:] = vocabulary.encode(byte_array(b" ".join(tokens[first:]) + b"\n")).ids[:-1]
     left_out = [tokens[token] for token in np.flatnonzero(numbers == UNKNOWN).tolist() if token != UNKNOWN]
+    literals = _literal_unknowns(tokenizer, stream)
     for part in parts_released(stream, _BATCH):
         part[:] = numbers[part]
-    return Tokenized(tokenizer.with_vocabulary(vocabulary), stream, left_out)
+    return Tokenized(tokenizer.with_vocabulary(vocabulary), stream, left_out, literals)
+
+
+def _literal_unknowns(tokenizer: Tokenizer, stream: Int32[ndarray, " T"]) -> int:
+    """How often a text has the literal <unk>, which alone is unknown to a vocabulary of words that it was added to."""
+    if tokenizer.markers != "keep" or tokenizer.name not in OF_WORDS:
+        return 0
+    return sum(int(np.count_nonzero(part == UNKNOWN)) for part in parts_released(stream, _BATCH))
 
 
 def without_joiners(tokenizer: Tokenizer, stream: Int32[ndarray, " T"]) -> Tokenizer:

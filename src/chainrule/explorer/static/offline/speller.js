@@ -10,6 +10,7 @@ export class Speller {
     if (record.order === undefined) return; // no token is ever unknown
     this.table = new Table(record, array, "speller.");
     this.logOpen = record.log_open;
+    this.literalShare = record.literal_share; // of the literal <unk>; 0: it is spelled like other tokens
     const characters = array("speller.characters");
     this.symbolOf = new Map(Array.from(characters, (code, i) => [code, FIRST + i]));
     this.impossible = new Set([...record.never, ...characters].filter(code => code < 0x80));
@@ -25,6 +26,7 @@ export class Speller {
 
   /** log P(spelling | unknown), in nats. */
   logProb(token) {
+    if (this.literalShare && token === "<unk>") return Math.log(this.literalShare);
     let total = 0, state = this.table.start(), prefix = "";
     const read = symbol => {
       total += this.table.logProb(state, symbol)[0];
@@ -46,6 +48,6 @@ export class Speller {
       }
     }
     read(END);
-    return total - this.logOpen;
+    return total - this.logOpen + Math.log1p(-this.literalShare);
   }
 }
