@@ -32,7 +32,7 @@ from chainrule.evaluation.token_scores import score_tokens
 from chainrule.text.corpus.plain_text import lines_of
 from chainrule.text.corpus.records import as_written, raise_error
 from chainrule.text.tokenization.tokenizer import documents_of
-from chainrule.text.units import is_white, words_of
+from chainrule.text.units import is_white, split_words, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -403,7 +403,7 @@ def region_bits(
     """
     texts = [" ".join(region.lstrip() for region in regions if region.strip()) for regions in sentences]
     encoded = tokenizer.encode_texts(texts)
-    total = score_tokens(model, speller, encoded).total
+    total = score_tokens(model, speller, encoded).spelled
     aligned = tokenizer.align(encoded)
     is_first = np.diff(words_of(encoded.ids, aligned).of_tokens, prepend=-1) > 0  # of a word
     is_last = np.append(is_first[1:], True)
@@ -434,17 +434,13 @@ def _regions_of(
     """
     text = aligned.text[first_byte : aligned.stops[tokens.stop] - 1]
     counts = np.cumsum(~is_white(text))  # of visible bytes, up to each byte
-    borders = np.cumsum([len("".join(_split(region)).encode("utf-8", "replace")) for region in regions])
+    borders = np.cumsum([len("".join(split_words(region)).encode("utf-8", "replace")) for region in regions])
     if counts.size and counts[-1] != borders[-1]:  # the normalised text has other characters
         borders = np.array([_visible(regions[: i + 1], tokenizer) for i in range(len(regions))])
     last = np.clip(aligned.stops[tokens] - first_byte - 1, 0, None)
     previous = np.concatenate([[0], counts])[np.maximum(aligned.starts[tokens] - first_byte, 0)]
     seen = np.maximum(counts[last], np.minimum(previous + 1, borders[-1]))  # a token of white space belongs to the next
     return np.minimum(np.searchsorted(borders, seen), len(regions) - 1)
-
-
-def _split(region: str) -> list[str]:
-    return re.split("[\0\t-\r ]+", region)
 
 
 def _visible(regions: Sequence[str], tokenizer: Tokenizer) -> int:

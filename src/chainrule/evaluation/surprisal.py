@@ -50,7 +50,8 @@ class Units:
     starts: Int64[ndarray, " units"]
     stops: Int64[ndarray, " units"]
     closed: Float64[ndarray, " units"]  # nats, <unk> for unknown tokens; see `TokenLogProbs`
-    total: Float64[ndarray, " units"]  # nats, including the spelling of unknown tokens
+    spelled: Float64[ndarray, " units"]  # nats, the same with the spelling of unknown tokens: -1 times the surprisal
+    total: Float64[ndarray, " units"]  # nats, as a piece of the text, with room for all unseen words
     unknown: Bool[ndarray, " units"]  # whether it contains an unknown token
     documents: Int64[ndarray, " documents+1"]
 
@@ -67,7 +68,7 @@ def units(ids: Int32[ndarray, " T"], scored: TokenLogProbs, aligned: Alignment, 
 
 def _tokens(ids: Int32[ndarray, " T"], scored: TokenLogProbs, aligned: Alignment) -> Units:
     documents = np.concatenate([[0], np.flatnonzero(ids == END) + 1])
-    return Units(aligned.starts, aligned.stops, scored.closed, scored.total, scored.unknown, documents)
+    return Units(aligned.starts, aligned.stops, scored.closed, scored.spelled, scored.total, scored.unknown, documents)
 
 
 def _words(ids: Int32[ndarray, " T"], scored: TokenLogProbs, aligned: Alignment) -> Units:
@@ -77,8 +78,8 @@ def _words(ids: Int32[ndarray, " T"], scored: TokenLogProbs, aligned: Alignment)
         return np.bincount(words.of_tokens, weights=values, minlength=words.starts.size)
 
     unknown = sum_by_unit(scored.unknown.astype(np.float64)) > 0
-    closed, total = sum_by_unit(scored.closed), sum_by_unit(scored.total)
-    return Units(words.starts, words.stops, closed, total, unknown, words.documents)
+    columns = [sum_by_unit(column) for column in (scored.closed, scored.spelled, scored.total)]
+    return Units(words.starts, words.stops, *columns, unknown, words.documents)
 
 
 def _spread(
@@ -98,7 +99,8 @@ def _spread(
     stops = np.append(begins[1:], text.size)
     documents = np.concatenate([[0], np.searchsorted(begins, aligned.stops[ids == END])])
     unknown = sum_by_unit(scored.unknown.astype(np.float64)) > 0
-    return Units(begins, stops, sum_by_unit(scored.closed), sum_by_unit(scored.total), unknown, documents)
+    columns = [sum_by_unit(column) for column in (scored.closed, scored.spelled, scored.total)]
+    return Units(begins, stops, *columns, unknown, documents)
 
 
 def word_borders(tokenizer: Tokenizer, convention: Convention = "chainrule") -> Bool[ndarray, " V"] | None:
@@ -136,6 +138,18 @@ class Contexts(NamedTuple):
     log_word_ends: Float64[ndarray, " T+2"]  # as `log_word_ends` gives them; zeros unless asked for
     entropies: Float64[ndarray, " T+1"]  # of the next token, in nats; zeros unless asked for
     ranks: Int64[ndarray, " T+1"]  # of the token that came: how many were likelier, plus one
+
+    def log_text_word_ends(self, unseen_types: int, *, unknown_ends_word: bool) -> Float64[ndarray, " T+2"]:
+        """`log_word_ends` under the distribution over texts, P' of `token_scores`, in place of the model's own.
+
+        unknown_ends_word: whether <unk> is one of the tokens that say that a word has ended.
+        """
+        more = (unseen_types - 1) * np.exp(self.unknown)  # what all unseen types together have beyond one
+        ends, inside = self.log_word_ends.copy(), slice(1, -1)  # both ends of a text are certain
+        with np.errstate(divide="ignore"):
+            mass = np.maximum(np.exp(ends[inside]) + (more[1:] if unknown_ends_word else 0), 0)
+            ends[inside] = np.minimum(np.log(mass) - np.log1p(more[1:]), 0) if unseen_types != 1 else ends[inside]
+        return ends
 
 
 def read_contexts(
@@ -280,6 +294,64 @@ def word_entropies(
 def _entropy_of(probs: Float64[ndarray, " n"]) -> float:
     above = probs[probs > 0]
     return max(0.0, float(-(above * np.log(above)).sum()))
+
+
+class WordFigures(NamedTuple):
+    """Of the words of a text, </s> last, in nats. None where not asked for.
+
+    corrections: to add to the log-probability of each word's tokens, so that it has its own end. text_corrections: the
+    same, to add to its log-probability as a piece of the text. entropies: of the next token, before the word's first
+    one. ranks: of the word's first token. of_words: entropies of the next word.
+    """
+
+    corrections: Float64[ndarray, " words"] | None
+    text_corrections: Float64[ndarray, " words"] | None
+    entropies: Float64[ndarray, " words"] | None
+    ranks: Int64[ndarray, " words"] | None
+    of_words: Entropy | None
+
+
+def word_figures(
+    model: LanguageModel[Any],
+    tokenizer: Tokenizer,
+    unseen_types: int,
+    block: Block,
+    contexts: Sequence[Contexts] | None,
+    *,
+    word_ends: bool = True,
+    entropy: bool = False,
+    drawn: int = 0,
+) -> list[WordFigures]:
+    """Figures of the words of each document of a block, beside the log-probabilities of their tokens.
+
+    unseen_types: those of the model's speller. contexts: as `read_block` gives them; None where tokens are words, and
+    have no corrections. drawn: the number of words drawn before each one, to estimate the entropy of the next word
+    where tokens are pieces; 0 for none.
+    """
+    encoded = tokenizer.encode_block(block)
+    words, texts = words_of(encoded.ids, tokenizer.align(encoded)), documents_of(encoded.ids)
+    borders = word_borders(tokenizer) if drawn else None
+    unknown_ends_word = bool(begins_word(tokenizer)[UNKNOWN])
+    figures, start = [], 0
+    for i, first in enumerate(words.documents[:-1].tolist()):
+        of_tokens = words.of_tokens[start : start + len(texts[i]) + 1] - first
+        firsts = np.searchsorted(of_tokens, np.arange(of_tokens[-1] + 2))  # the first token of each word, and the stop
+        own = None if contexts is None else contexts[i]
+        corrections = of_text = entropies = ranks = of_words = None
+        if word_ends:
+            corrections = of_text = np.zeros(len(firsts) - 1)
+        if word_ends and own is not None:
+            corrections = np.diff(own.log_word_ends[firsts])
+            of_text = np.diff(own.log_text_word_ends(unseen_types, unknown_ends_word=unknown_ends_word)[firsts])
+        if own is not None and entropy:
+            entropies, ranks = own.entropies[firsts[:-1]], own.ranks[firsts[:-1]]
+        if borders is not None:
+            of_words = word_entropies(model, texts[i], firsts[:-1].tolist(), borders, drawn)
+        elif drawn and own is not None:  # tokens are words
+            of_words = Entropy(own.entropies[firsts[:-1]], np.zeros(len(firsts) - 1))
+        figures.append(WordFigures(corrections, of_text, entropies, ranks, of_words))
+        start += len(texts[i]) + 1
+    return figures
 
 
 _ROWS = 64  # distributions computed at a time

@@ -62,6 +62,11 @@ class TokenLogProbs:
     unknown: Bool[ndarray, " T"]
 
     @property
+    def spelled(self) -> Float64[ndarray, " T"]:
+        """The model's own log-probability of the token; that of <unk> with the spelling, of an unknown one."""
+        return self.closed + self.spelling
+
+    @property
     def total(self) -> Float64[ndarray, " T"]:
         """The log-probability of the token as a part of the text."""
         return self.closed + self.unseen + self.spelling

@@ -20,7 +20,7 @@ from chainrule.api.models.language_models import CausalModel, CausalNetwork, Mas
 from chainrule.api.models.model import Model, check_kind
 from chainrule.api.seq2seq.caption_model import CaptionModel
 from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel
-from chainrule.api.texts.surprisal import documents, word_figures
+from chainrule.api.texts.surprisal import documents
 from chainrule.applications.detection import rank_texts
 from chainrule.base.arguments import check_least
 from chainrule.base.distributions import top_of
@@ -29,7 +29,7 @@ from chainrule.decoding.config import SamplingConfig
 from chainrule.decoding.limits import GrowingText
 from chainrule.decoding.next_token import History, Rules, normalise, warped_candidates
 from chainrule.errors import ChainruleError, SettingError
-from chainrule.evaluation.surprisal import read_block
+from chainrule.evaluation.surprisal import read_block, word_figures
 from chainrule.explorer.example import example_of, message_of
 from chainrule.mixture.adaptive import AdaptiveMixture
 from chainrule.mixture.interpolation import LinearMixture, LogLinearMixture
@@ -128,9 +128,11 @@ def surprisals(model: Model, text: str, by: By = "tokens") -> Json:
         for unit, rank, likelier in zip(units, ranked.ranks.tolist(), ranked.likelier, strict=False):
             unit |= {"rank": rank, "likelier": likelier}
     if pays_for_ends:
-        [figures] = word_figures(continues, block, contexts)
-        assert figures.corrections is not None
-        for unit, correction in zip(units, figures.corrections.tolist(), strict=True):
+        [figures] = word_figures(
+            continues.language_model, continues.tokenizer, continues.speller.unseen_types, block, contexts
+        )
+        assert figures.text_corrections is not None
+        for unit, correction in zip(units, figures.text_corrections.tolist(), strict=True):
             log_prob = unit["text_log_prob"]
             unit["whole_log_prob"] = None if log_prob is None else log_prob + correction
     size = len(document.normalised.encode("utf-8", "replace")) + 1

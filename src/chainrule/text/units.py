@@ -1,9 +1,9 @@
 """Words and other units of texts, whatever the tokenizer, and to which unit each token belongs.
 
-A word is a run of anything but ASCII white space. A token belongs to the word that contains its last visible byte:
-leading white space belongs to the next word, a token of only white space to the word after it, and a token that spans
-several words to the last one. The end of a document, </s>, is a word of its own. The units of encoded documents are the
-documents themselves, words or tokens.
+A word is a run of anything but the separators of tokens, which are spaces, tabs, line ends and NUL. A token belongs to
+the word that contains its last visible byte: leading white space belongs to the next word, a token of only white space
+to the word after it, and a token that spans several words to the last one. The end of a document, </s>, is a word of
+its own. The units of encoded documents are the documents themselves, words or tokens.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 
 from chainrule.protocol import BEGIN, END
 from chainrule.text.corpus.block import byte_array
+from chainrule.text.tokenization.splitters import SEPARATORS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -90,11 +91,12 @@ def _begins_word(tokenizer: Tokenizer, *, spaces_only: bool) -> Bool[ndarray, " 
 
 
 def is_white(text: UInt8[ndarray, " bytes"]) -> Bool[ndarray, " bytes"]:
-    """ASCII white space and NUL."""
-    return (text == 32) | ((text >= 9) & (text <= 13)) | (text == 0)
+    """Whether each byte is a separator of tokens: other white space, such as form feeds, may be inside a token."""
+    return _IS_SEPARATOR[text]
 
 
-_BETWEEN = re.compile("[\t-\r ]+")
+_IS_SEPARATOR = np.isin(np.arange(256), byte_array(SEPARATORS))
+_BETWEEN = re.compile(f"[{SEPARATORS.decode()}]+")
 
 
 class UnitTokens(NamedTuple):
@@ -142,7 +144,7 @@ class TextUnits(NamedTuple):
 
 
 def split_words(text: str) -> list[str]:
-    """The words of a text as given, separated by ASCII white space."""
+    """The words of a text as given."""
     return [word for word in _BETWEEN.split(text) if word]
 
 
@@ -155,7 +157,7 @@ def count_words(tokenizer: Tokenizer, texts: Sequence[str]) -> list[int]:
 
 
 def units_of(tokenizer: Tokenizer, encoded: Encoded, unit: Literal["text", "word", "token"]) -> TextUnits:
-    """The units of encoded documents. Words are those of `words_of`: runs of anything but ASCII white space."""
+    """The units of encoded documents. Words are those of `words_of`."""
     aligned = tokenizer.align(encoded)
     is_end = encoded.ids == END
     ends = aligned.starts[is_end]

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from chainrule.api.models.model import check_model
 from chainrule.api.progress_line import showing
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterator, Sequence
 
-    from jaxtyping import Float64, Int64
+    from jaxtyping import Float64
     from numpy import ndarray
 
     from chainrule.api.models.model import Model
     from chainrule.base.progress import Progress
-    from chainrule.evaluation.surprisal import By, Contexts, Convention, Entropy
+    from chainrule.evaluation.surprisal import By, Contexts, Convention
     from chainrule.text.corpus.block import Block
     from chainrule.text.corpus.corpus import Paths, Source
 
@@ -42,7 +42,8 @@ class Unit:
 
     text: str
     log_prob: float  # nats, <unk> for unknown tokens
-    text_log_prob: float  # nats, as a piece of the text, spelling included
+    spelled_log_prob: float  # nats, the same with the spelling of unknown tokens
+    text_log_prob: float  # nats, as a piece of the text, spelling and room for unseen words included
     known: bool
     start: int  # in code points
     stop: int
@@ -75,11 +76,16 @@ class Document:
     oov: int
     word_ends: bool | None = None  # of words: whether each has its own end, in place of that of the word before it
 
-    def with_ends(self, corrections: Float64[ndarray, " words"]) -> Document:
+    def with_ends(self, corrections: Float64[ndarray, " words"], of_text: Float64[ndarray, " words"]) -> Document:
         """The document with corrections added to its words, see `WordFigures`."""
         units = [
-            replace(unit, log_prob=unit.log_prob + own, text_log_prob=unit.text_log_prob + own)
-            for unit, own in zip(self.units, corrections.tolist(), strict=True)
+            replace(
+                unit,
+                log_prob=unit.log_prob + own,
+                spelled_log_prob=unit.spelled_log_prob + own,
+                text_log_prob=unit.text_log_prob + own_of_text,
+            )
+            for unit, own, own_of_text in zip(self.units, corrections.tolist(), of_text.tolist(), strict=True)
         ]
         return replace(self, units=units, word_ends=True)
 
@@ -101,12 +107,16 @@ class Document:
 
 def word_documents(model: Model, block: Block, *, word_ends: bool, convention: Convention) -> Iterator[Document]:
     """Scores every word of a block; with word_ends, each with its own end."""
-    from chainrule.evaluation.surprisal import read_block
+    from chainrule.evaluation.surprisal import read_block, word_figures
 
     contexts = read_block(model.language_model, model.tokenizer, block, word_ends=word_ends, convention=convention)
-    figures = word_figures(model, block, contexts, word_ends=word_ends)
+    parts = model.language_model, model.tokenizer, model.speller.unseen_types
+    figures = word_figures(*parts, block, contexts, word_ends=word_ends)
     for document, own in zip(documents(model, block, "words", contexts), figures, strict=True):
-        yield replace(document, word_ends=False) if own.corrections is None else document.with_ends(own.corrections)
+        if own.corrections is None or own.text_corrections is None:
+            yield replace(document, word_ends=False)
+        else:
+            yield document.with_ends(own.corrections, own.text_corrections)
 
 
 def documents(model: Model, block: Block, by: By, contexts: Sequence[Contexts] | None = None) -> Iterator[Document]:
@@ -142,6 +152,7 @@ def documents(model: Model, block: Block, by: By, contexts: Sequence[Contexts] |
             before[aligned_units.starts],
             before[aligned_units.stops],
             aligned_units.closed,
+            aligned_units.spelled,
             aligned_units.total,
         )
     ]
@@ -156,7 +167,7 @@ def documents(model: Model, block: Block, by: By, contexts: Sequence[Contexts] |
         first_character = int(before[first_byte])
         shown = []
         for index in range(first_unit, last_unit):
-            start, stop, start_character, stop_character, closed, total, unknown = rows[index]
+            start, stop, start_character, stop_character, closed, own, total, unknown = rows[index]
             is_end = index == last_unit - 1
             if is_end:
                 spelled, stop, stop_character = "</s>", start, start_character
@@ -170,7 +181,7 @@ def documents(model: Model, block: Block, by: By, contexts: Sequence[Contexts] |
                 start - first_byte,
                 stop - first_byte,
             )
-            shown.append(Unit(spelled, closed, total, not unknown, *offsets))
+            shown.append(Unit(spelled, closed, own, total, not unknown, *offsets))
         oov = int(oov_before[token_stop] - oov_before[first_token])
         yield Document(original, text[first_byte:end].decode("utf-8", "replace"), shown, token_stop - first_token, oov)
         first_unit, first_token, first_byte = last_unit, token_stop, end + 1
@@ -234,8 +245,8 @@ class Surprisals:
         word              or token, character, byte, text
         length            of a word, in characters, with its punctuation
         log_frequency     if asked for: ln of the word's relative frequency; None if it has none
-        surprisal_bits    -log2 P, the spelling of unknown tokens included; of a word, with its end; by another
-                          convention than chainrule's, surprisal_minicons_bits
+        surprisal_bits    -log2 P under the model itself, unknown tokens as <unk> with their spelling; of a word, with
+                          its end; by another convention than chainrule's, surprisal_minicons_bits
         uncorrected_bits  of a word: the sum of its tokens' surprisals, which pays for the end of the word before it
         entropy_bits      if asked for: of the next token, before the word's first one. Where tokens are words, this is
                           the entropy of the next word; else see word_entropy_bits
@@ -364,11 +375,11 @@ def rows_of_block(
     model: Model, block: Block, options: SurprisalOptions, suffix: str = ""
 ) -> Iterator[list[dict[str, Any]]]:
     """The rows of each text of a block, see `Surprisals`. suffix: of the names of columns that depend on the model."""
-    from chainrule.evaluation.surprisal import read_block
+    from chainrule.evaluation.surprisal import read_block, word_figures
 
     by, unit = options.by, "nats" if options.nats else "bits"
     scale = -1.0 if options.nats else -1 / math.log(2)
-    figures: Iterator[Any] = repeat((None, None, None, None))
+    figures: Iterator[Any] = repeat((None, None, None, None, None))
     contexts = None
     if by in ("words", "tokens"):
         contexts = read_block(
@@ -380,17 +391,15 @@ def rows_of_block(
             convention=options.convention,
         )
     if by == "words":
-        figures = iter(
-            word_figures(
-                model, block, contexts, word_ends=options.word_ends, entropy=options.entropy, drawn=options.word_entropy
-            )
-        )
+        parts = model.language_model, model.tokenizer, model.speller.unseen_types
+        asked = {"word_ends": options.word_ends, "entropy": options.entropy, "drawn": options.word_entropy}
+        figures = iter(word_figures(*parts, block, contexts, **asked))
     elif by == "tokens" and options.entropy and contexts is not None:
-        figures = ((None, own.entropies, own.ranks, None) for own in contexts)
+        figures = ((None, None, own.entropies, own.ranks, None) for own in contexts)
     for document in documents(model, block, "tokens" if by == "texts" else by, contexts):
-        corrections, entropies, ranks, of_words = next(figures)
+        corrections, _, entropies, ranks, of_words = next(figures)
         if by == "texts":
-            total = sum(unit.text_log_prob for unit in document.units)
+            total = sum(unit.spelled_log_prob for unit in document.units)
             yield [
                 {
                     "sentence": 0,
@@ -407,10 +416,10 @@ def rows_of_block(
             if by == "words":
                 row["length"] = one.stop - one.start
             if corrections is not None:
-                with_end = one.text_log_prob + float(corrections[i])
+                with_end = one.spelled_log_prob + float(corrections[i])
                 row[surprisal_column(options) + suffix] = scale * with_end + 0.0  # no -0
             name = "uncorrected" if by == "words" else "surprisal"
-            row[f"{name}_{unit}{suffix}"] = scale * one.text_log_prob + 0.0
+            row[f"{name}_{unit}{suffix}"] = scale * one.spelled_log_prob + 0.0
             if entropies is not None:
                 row[f"entropy_{unit}{suffix}"] = -scale * float(entropies[i])
                 row[f"rank{suffix}"] = int(ranks[i])
@@ -437,58 +446,3 @@ def _rows_of_texts(
 
     data = b"".join(text.encode("utf-8", "replace") + bytes([NEVER_IN_UTF8]) for text in texts)
     return rows_of_block(model, Block(byte_array(data), "the texts", 1, NEVER_IN_UTF8, ""), options, suffix)
-
-
-class WordFigures(NamedTuple):
-    """Of the words of a text, </s> last, in nats. None where not asked for.
-
-    corrections: to add to the log-probability of each word's tokens, so that it has its own end. entropies: of the next
-    token, before the word's first one. ranks: of the word's first token. of_words: entropies of the next word.
-    """
-
-    corrections: Float64[ndarray, " words"] | None
-    entropies: Float64[ndarray, " words"] | None
-    ranks: Int64[ndarray, " words"] | None
-    of_words: Entropy | None
-
-
-def word_figures(
-    model: Model,
-    block: Block,
-    contexts: Sequence[Contexts] | None,
-    *,
-    word_ends: bool = True,
-    entropy: bool = False,
-    drawn: int = 0,
-) -> list[WordFigures]:
-    """Figures of the words of each document of a block, beside the log-probabilities of their tokens.
-
-    contexts: as `read_block` gives them; None where tokens are words, and have no corrections. drawn: the number of
-    words drawn before each one, to estimate the entropy of the next word where tokens are pieces; 0 for none.
-    """
-    import numpy as np
-
-    from chainrule.evaluation.surprisal import Entropy, word_borders, word_entropies
-    from chainrule.text.tokenization.tokenizer import documents_of
-    from chainrule.text.units import words_of
-
-    encoded = model.tokenizer.encode_block(block)
-    words, texts = words_of(encoded.ids, model.tokenizer.align(encoded)), documents_of(encoded.ids)
-    borders = word_borders(model.tokenizer) if drawn else None
-    figures, start = [], 0
-    for i, first in enumerate(words.documents[:-1].tolist()):
-        of_tokens = words.of_tokens[start : start + len(texts[i]) + 1] - first
-        firsts = np.searchsorted(of_tokens, np.arange(of_tokens[-1] + 2))  # the first token of each word, and the stop
-        own = None if contexts is None else contexts[i]
-        corrections = entropies = ranks = of_words = None
-        if word_ends:
-            corrections = np.zeros(len(firsts) - 1) if own is None else np.diff(own.log_word_ends[firsts])
-        if own is not None and entropy:
-            entropies, ranks = own.entropies[firsts[:-1]], own.ranks[firsts[:-1]]
-        if borders is not None:
-            of_words = word_entropies(model.language_model, texts[i], firsts[:-1].tolist(), borders, drawn)
-        elif drawn and own is not None:  # tokens are words
-            of_words = Entropy(own.entropies[firsts[:-1]], np.zeros(len(firsts) - 1))
-        figures.append(WordFigures(corrections, entropies, ranks, of_words))
-        start += len(texts[i]) + 1
-    return figures

@@ -113,7 +113,7 @@ async function scores({ model, tokenizer, speller }, written, ids, pause, isRank
     total.push(own);
     unknown.push(isUnknown);
     if (needsRow && by === "tokens" && i < ids.length) ranks.push(rankOf(row, token, tokenizer));
-    if (needsRow && by === "words" && i > 0) ends.push(endOf(row, tokenizer));
+    if (needsRow && by === "words" && i > 0) ends.push(endOf(row, tokenizer, types));
     if (i < ids.length) state = model.after(state, token);
   }
   return { closed, total, unknown, ranks, ends: isRanked && by === "words" ? [...ends, ...tokenizer.beginsWord ? [0] : []] : null };
@@ -125,11 +125,11 @@ function rankOf(row, token, tokenizer) {
   return { rank, likelier: likeliestOf(row, LIKELIER).map(best => tokenizer.shown(best)) };
 }
 
-/** log P(the word ends | the tokens before). */
-function endOf(row, tokenizer) {
+/** log P(the word ends | the tokens before), with room for all unseen words, as `log_text_word_ends` of surprisal.py has it. */
+function endOf(row, tokenizer, types) {
   let sum = 0;
-  for (const token of tokenizer.beginsWord) sum += Math.exp(row[token]);
-  return Math.log(Math.min(sum, 1));
+  for (const token of tokenizer.beginsWord) sum += (token === UNKNOWN ? types : 1) * Math.exp(row[token]);
+  return Math.log(Math.min(sum / (1 + (types - 1) * Math.exp(row[UNKNOWN])), 1));
 }
 
 /** Whether bytes are whole characters. */
@@ -146,7 +146,7 @@ function ofTokens({ closed, total, unknown }, { starts, stops }) {
   return starts.map((start, i) => ({ start, stop: stops[i], closed: closed[i], total: total[i], unknown: unknown[i] }));
 }
 
-const isWhite = byte => byte === 32 || (byte >= 9 && byte <= 13) || byte === 0;
+const isWhite = byte => [0, 9, 10, 13, 32].includes(byte);
 
 /** Words as text/units.py has them: runs of visible bytes, and the end. */
 function ofWords(bytes, { closed, total, unknown, ends }, { starts, stops }) {
