@@ -116,11 +116,10 @@ def test_a_filter_counts_the_share(tmp_path: Path) -> None:
 
 
 def test_files_of_counts_do_not_tell_literals_from_words_that_were_left_out(tmp_path: Path) -> None:
+    counts = tmp_path / "counts.txt"
     (tmp_path / "text.txt").write_text("a <unk> b\nb a <unk>\n")
-    chainrule.count_text(
-        tmp_path / "text.txt", tmp_path / "counts.txt", order=2, tokenizer="whitespace", markers="keep"
-    )
-    model = chainrule.train_counts([tmp_path / "counts.txt"], chainrule.NGramConfig(order=2), tokenizer="whitespace")
+    chainrule.count_text(tmp_path / "text.txt", counts, order=2, tokenizer="whitespace", markers="keep")
+    model = chainrule.train_counts([counts], chainrule.NGramConfig(order=2), tokenizer="whitespace")
     assert model.speller.literal_share == 0.5
 
 
