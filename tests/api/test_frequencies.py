@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
 
 import pytest
 
 import chainrule
+from chainrule.api.texts.frequencies import WordFrequencies
 from chainrule.errors import SettingError
 
 POTATO = ["i say tomato", "you say tomato", "i like potatoes", "you like potatoes", "tomato tomato", "potato potato"]
@@ -77,3 +79,25 @@ def test_what_was_not_seen_has_no_probability() -> None:
 def test_no_more_words_than_the_order(words: tuple[str, ...]) -> None:
     with pytest.raises(SettingError, match=f"{len(words)} words cannot be counted; expected 1 to 3"):
         frequencies(POTATO).count(*words)
+
+
+@pytest.mark.parametrize(
+    ("word", "count"),
+    [
+        ("“Hello”,", 4),
+        ("«bonjour»", 3),
+        ("hello…", 4),
+        ("don’t", 2),
+        ("“Don’t!”", 2),
+        ("it's", 1),  # the counts have ’
+        ("€5", 5),
+        ("(hello)", 4),
+        ("…", 7),  # counted itself
+        ("„", None),
+        ("o’hello", None),
+    ],
+)
+def test_words_are_found_without_the_marks_around_them(word: str, count: int | None) -> None:
+    counts = {"hello": 4, "bonjour": 3, "don't": 2, "it’s": 1, "5": 5, "…": 7}
+    expected = None if count is None else pytest.approx(math.log(count / 22))
+    assert WordFrequencies(counts).log_frequencies([word]) == [expected]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-import string
+import unicodedata
 from collections.abc import Mapping
 from numbers import Real
 from pathlib import Path
@@ -104,7 +104,8 @@ class Frequencies:
 class WordFrequencies:
     """ln of the relative frequency of words: of counts, or under a unigram model.
 
-    A word that has no count, or 0, has that of the word without the punctuation around it, or in lower case, or both.
+    A word that has no count, or 0, has that of the word without the punctuation and symbols (Unicode's P and S) around
+    it, or in lower case, or both. ’ and ' count as the same.
 
     source: a file, whose lines are a word, a tab and its count, each word once (longer n-grams are left out), a
     dictionary, or a unigram model or its folder. Raises TextError; SettingError if the model is not a unigram model.
@@ -153,11 +154,18 @@ class WordFrequencies:
         return [self._known[word] for word in words]
 
     def _counted(self, word: str) -> float | None:
-        bare = word.strip(string.punctuation)
+        bare = _without_marks_around(word)
         for form in (word, bare, word.lower(), bare.lower()):
-            if count := self._counts.get(form):
-                return math.log(count) - self._log_total
+            for written in (form, form.replace("’", "'"), form.replace("'", "’")):
+                if count := self._counts.get(written):
+                    return math.log(count) - self._log_total
         return None
+
+
+def _without_marks_around(word: str) -> str:
+    """The word without Unicode's punctuation and symbols (P and S) at its ends: “Hello”, becomes Hello."""
+    inside = [i for i, character in enumerate(word) if unicodedata.category(character)[0] not in "PS"]
+    return word[inside[0] : inside[-1] + 1] if inside else ""
 
 
 def _check_counts(counts: Mapping[str, float]) -> None:
