@@ -205,3 +205,21 @@ def test_any_number_of_threads_gives_the_same_lines(chainrule, model: Path, held
     assert os.environ["CHAINRULE_THREADS"] == "1"
     assert chainrule("--threads=3", "score", model, heldout).lines == one.lines
     assert os.environ["CHAINRULE_THREADS"] == "3"
+
+
+def test_form_feeds_and_vertical_tabs_are_inside_words(chainrule, tmp_path: Path) -> None:
+    """The whitespace tokenizer, like KenLM's lmplz, does not cut at them: each word is one token, and costs its own."""
+    (tmp_path / "t.txt").write_text("the end\fChapter one\vtwo\nthe end\n")
+    chainrule("train", "ngram", tmp_path / "t.txt", "-o", tmp_path / "lm", "--tokenizer", "whitespace", "--order", "2")
+    say = ("score", tmp_path / "lm", tmp_path / "t.txt", "--json")
+    by_words, by_tokens = (
+        [strict_json(line)[f"{unit}_scores"] for line in chainrule(*say, f"--{unit}s").lines]
+        for unit in ("word", "token")
+    )
+    assert [[unit["word"] for unit in units] for units in by_words] == [
+        ["the", "end\fChapter", "one\vtwo", "</s>"],
+        ["the", "end", "</s>"],
+    ]
+    for words, tokens in zip(by_words, by_tokens, strict=True):
+        assert [word["text_log_prob"] for word in words] == [token["text_log_prob"] for token in tokens]
+        assert all(word["text_log_prob"] < -0.01 for word in words)

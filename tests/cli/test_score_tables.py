@@ -327,3 +327,22 @@ def test_models_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> N
     assert names_of(paths) == ["small-5g", "large-5g", "lstm"]
     deeper = tuple(tmp_path / name for name in ("a/x/5g", "b/x/5g"))
     assert names_of(deeper) == ["a-x-5g", "b-x-5g"]
+
+
+def test_records_with_different_fields_keep_their_own(chainrule, model: Path, tmp_path: Path) -> None:
+    """Also a text without words, which has no rows, and previous words, which end at the text."""
+    records = [{"text": "ka vi", "id": 1}, {"text": "", "id": 2}, {"text": "vi ka vi", "other": [3]}]
+    (tmp_path / "t.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    say = ("score", model, tmp_path / "t.jsonl", "--words", "--previous", "1")
+    assert chainrule(*say, "-o", tmp_path / "out.jsonl").status == 0
+    rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert [(row["sentence"], row["position"], row["word"]) for row in rows] == [
+        (1, 1, "ka"), (1, 2, "vi"), (3, 1, "vi"), (3, 2, "ka"), (3, 3, "vi"),
+    ]  # fmt: skip
+    assert [row.get("id") for row in rows] == [1, 1, None, None, None]
+    assert [row.get("other") for row in rows] == [None, None, [3], [3], [3]]
+    bits = [row["surprisal_bits"] for row in rows]
+    assert [row["surprisal_bits_prev1"] for row in rows] == [None, bits[0], None, bits[2], bits[3]]
+    result = chainrule(*say, "-o", tmp_path / "out.csv")
+    assert result.status == 1
+    assert "row 3 has the column 'other', which the first row lacks" in result.error

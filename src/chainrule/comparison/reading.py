@@ -196,7 +196,7 @@ class ReadingTimes:
         """Writes the design matrix as a table: .csv, .tsv, .jsonl or .parquet. Raises OutputError."""
         with table_file(Path(path)) as write:
             for row in self.rows:
-                write(row)
+                write({name: [value] for name, value in row.items()})
 
     def plot(self) -> Figure:
         """The gain of each model against its bits per byte: a point each, with its 95 % interval, and from three models

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import numpy as np
 
+from chainrule.evaluation.token_scores import score_stream_tokens, score_tokens
 from chainrule.protocol import END, UNKNOWN
 from chainrule.text.tokenization.tokenizer import documents_of
 from chainrule.text.units import begins_word, words_of
@@ -33,11 +34,12 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float32, Float64, Int32, Int64
     from numpy import ndarray
 
-    from chainrule.evaluation.token_scores import TokenLogProbs
+    from chainrule.evaluation.token_scores import Speller, TokenLogProbs
     from chainrule.protocol import LanguageModel
     from chainrule.text.corpus.block import Block
     from chainrule.text.tokenization.detokenizer import Alignment
     from chainrule.text.tokenization.tokenizer import Tokenizer
+    from chainrule.text.tokenization.vocabulary import Encoded
 
 By = Literal["tokens", "words", "characters", "bytes"]
 Convention = Literal["chainrule", "minicons"]
@@ -212,6 +214,32 @@ def read_block(
         return None
     texts = documents_of(tokenizer.encode_block(block).ids)
     return read_contexts(model, texts, borders=borders, entropy=entropy, banned=banned)
+
+
+def score_alone(
+    model: LanguageModel[Any],
+    speller: Speller,
+    tokenizer: Tokenizer,
+    block: Block,
+    encoded: Encoded,
+    contexts: Sequence[Contexts] | None = None,
+    *,
+    only_spelled: bool = False,
+) -> TokenLogProbs:
+    """The scores of the tokens of a block, of which each document is read by itself.
+
+    contexts: what the model expected, if that was read; scores of networks are always taken from it. only_spelled:
+    whether the correction for unseen types may be anything, which is less work.
+    """
+    if contexts is None:
+        contexts = read_block(model, tokenizer, block, word_ends=False)
+    if contexts and has_text_rows(model):
+        both = ([own.log_probs for own in contexts], [own.unknown for own in contexts])
+        return score_stream_tokens(encoded, speller, *map(np.concatenate, both))
+    if only_spelled and not hasattr(model, "score_stream_with_unknown"):
+        scores = model.score_stream(encoded.ids)
+        return score_stream_tokens(encoded, speller, scores, np.full(scores.size, -np.inf))
+    return score_tokens(model, speller, encoded, alone=True)
 
 
 def has_text_rows(model: LanguageModel[Any]) -> bool:

@@ -38,7 +38,7 @@ from chainrule.ngram.estimation.discounts import counts_from_shares
 from chainrule.ngram.models.padded_model import PaddedModel
 from chainrule.ngram.models.table_models import TrieModel
 from chainrule.protocol import BEGIN, END, UNKNOWN
-from chainrule.text.corpus.block import NEVER_IN_UTF8, Block, byte_array
+from chainrule.text.corpus.block import block_of_texts
 from chainrule.text.tokenization.tokenizer import show_unseen
 
 if TYPE_CHECKING:
@@ -111,9 +111,7 @@ def surprisals(model: Model, text: str, by: By = "tokens") -> Json:
     """
     continues = check_kind(model, CausalModel)
     read = text[:LONGEST]
-    block = Block(
-        byte_array(read.encode("utf-8", "replace") + bytes([NEVER_IN_UTF8])), "the text", 1, NEVER_IN_UTF8, ""
-    )
+    block = block_of_texts([read], "the text")
     pays_for_ends = by == "words" and len(read) <= _RANKED and continues.is_distribution
     contexts = read_block(continues.language_model, continues.tokenizer, block) if pays_for_ends else None
     [document] = documents(continues, block, by, contexts)

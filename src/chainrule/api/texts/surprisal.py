@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chainrule.api.models.model import check_model
 from chainrule.api.progress_line import showing
@@ -16,15 +16,18 @@ from chainrule.api.texts.frequencies import WordFrequencies
 from chainrule.base.json import finite
 from chainrule.base.options import takes
 from chainrule.base.progress import BlockProgress
+from chainrule.base.threads import map_in_order
 from chainrule.errors import SettingError, TextError
+from chainrule.text.corpus.block import block_of_texts
 from chainrule.text.corpus.corpus import Corpus, source_of
-from chainrule.text.corpus.records import fields_beside
+from chainrule.text.corpus.records import columns_beside, fields_beside
+from chainrule.text.corpus.writing import check_table_format, rows_in, table_file
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from jaxtyping import Float64
+    from jaxtyping import Bool, Float64, Int64
     from numpy import ndarray
 
     from chainrule.api.models.model import Model
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     from chainrule.text.corpus.block import Block
     from chainrule.text.corpus.corpus import Paths, Source
 
+Columns = dict[str, list[Any]]  # of a table: the values of each column, by its name
 _SINGULAR: dict[By, str] = {"tokens": "token", "words": "word", "characters": "character", "bytes": "byte"}
 
 
@@ -120,71 +124,83 @@ def word_documents(model: Model, block: Block, *, word_ends: bool, convention: C
 
 
 def documents(model: Model, block: Block, by: By, contexts: Sequence[Contexts] | None = None) -> Iterator[Document]:
-    """Scores every document of a block by unit; tokens are shown as the tokenizer writes them.
+    """Scores every document of a block by unit, see `shown_units`."""
+    found = shown_units(model, block, by, contexts)
+    columns = (found.closed, found.spelled, found.total, ~found.unknown, *found.characters, *found.bytes)
+    units = [Unit(*row) for row in zip(found.shown, *(column.tolist() for column in columns), strict=True)]
+    for i, original in enumerate(block.documents()):
+        inside = slice(*found.documents[i : i + 2].tolist())
+        yield Document(original, found.normalised[i], units[inside], *found.sizes[i].tolist())
+
+
+class ShownUnits(NamedTuple):
+    """The units of some documents: document i has units documents[i] to documents[i + 1], its end last.
+
+    characters, bytes: where each unit starts and stops in its normalised document. sizes: the tokens, and the unknown
+    ones, of each document. The log-probabilities are those of `Unit`.
+    """
+
+    shown: list[str]
+    closed: Float64[ndarray, " units"]
+    spelled: Float64[ndarray, " units"]
+    total: Float64[ndarray, " units"]
+    unknown: Bool[ndarray, " units"]
+    characters: tuple[Int64[ndarray, " units"], Int64[ndarray, " units"]]
+    bytes: tuple[Int64[ndarray, " units"], Int64[ndarray, " units"]]
+    documents: Int64[ndarray, " documents+1"]
+    normalised: list[str]
+    sizes: Int64[ndarray, "documents 2"]
+
+
+def shown_units(
+    model: Model, block: Block, by: By, contexts: Sequence[Contexts] | None = None, *, only_spelled: bool = False
+) -> ShownUnits:
+    """Scores every unit of the documents of a block; tokens are shown as the tokenizer writes them.
 
     Each text is read by itself, so that its figures are the same to the last bit whatever stands beside it. contexts:
     what the model expected, if that was read; scores of networks are always taken from it, so that they do not depend
-    on what else is asked for.
+    on what else is asked for. only_spelled: whether `total` may be anything, which is less work.
     """
     import numpy as np
 
-    from chainrule.evaluation.surprisal import has_text_rows, read_block, units
-    from chainrule.evaluation.token_scores import score_stream_tokens, score_tokens
+    from chainrule.evaluation.surprisal import score_alone, units
     from chainrule.protocol import END
 
     encoded = model.tokenizer.encode_block(block)
-    if contexts is None:
-        contexts = read_block(model.language_model, model.tokenizer, block, word_ends=False)
-    if contexts and has_text_rows(model.language_model):
-        both = ([own.log_probs for own in contexts], [own.unknown for own in contexts])
-        scored = score_stream_tokens(encoded, model.speller, *map(np.concatenate, both))
-    else:
-        scored = score_tokens(model.language_model, model.speller, encoded, alone=True)
+    parts = model.language_model, model.speller, model.tokenizer
+    scored = score_alone(*parts, block, encoded, contexts, only_spelled=only_spelled)
     aligned = model.tokenizer.align(encoded)
-    aligned_units = units(encoded.ids, scored, aligned, by)
+    found = units(encoded.ids, scored, aligned, by)
     text = aligned.text.tobytes()
     before = np.concatenate([[0], np.cumsum((aligned.text & 0xC0) != 0x80)])  # characters before each byte
-    columns = [
-        column.tolist()
-        for column in (
-            aligned_units.starts,
-            aligned_units.stops,
-            before[aligned_units.starts],
-            before[aligned_units.stops],
-            aligned_units.closed,
-            aligned_units.spelled,
-            aligned_units.total,
-        )
-    ]
-    rows = list(zip(*columns, aligned_units.unknown.tolist(), strict=True))
-    token_stops = (np.flatnonzero(encoded.ids == END) + 1).tolist()
-    oov_before = np.concatenate([[0], np.cumsum(scored.unknown)])
-    first_unit = first_token = first_byte = 0
-    for original, last_unit, token_stop in zip(
-        block.documents(), aligned_units.documents[1:].tolist(), token_stops, strict=True
-    ):
-        end = rows[last_unit - 1][0]  # the newline
-        first_character = int(before[first_byte])
-        shown = []
-        for index in range(first_unit, last_unit):
-            start, stop, start_character, stop_character, closed, own, total, unknown = rows[index]
-            is_end = index == last_unit - 1
-            if is_end:
-                spelled, stop, stop_character = "</s>", start, start_character
-            elif by == "tokens":
-                spelled = encoded.surface(index).decode("utf-8", "replace")
-            else:
-                spelled = text[start:stop].decode("utf-8", "backslashreplace" if by == "bytes" else "replace")
-            offsets = (
-                start_character - first_character,
-                stop_character - first_character,
-                start - first_byte,
-                stop - first_byte,
-            )
-            shown.append(Unit(spelled, closed, own, total, not unknown, *offsets))
-        oov = int(oov_before[token_stop] - oov_before[first_token])
-        yield Document(original, text[first_byte:end].decode("utf-8", "replace"), shown, token_stop - first_token, oov)
-        first_unit, first_token, first_byte = last_unit, token_stop, end + 1
+    ends = found.documents[1:] - 1
+    begins = np.concatenate([[0], found.starts[ends] + 1])  # of documents, in bytes
+    stops = found.stops.copy()
+    stops[ends] = found.starts[ends]
+    of_units = np.repeat(begins[:-1], np.diff(found.documents))
+    if by == "tokens":
+        shown = [encoded.surface(i).decode("utf-8", "replace") for i in range(encoded.ids.size)]
+    else:
+        errors = "backslashreplace" if by == "bytes" else "replace"
+        places = zip(found.starts.tolist(), stops.tolist(), strict=True)
+        shown = [text[start:stop].decode("utf-8", errors) for start, stop in places]
+    for end in ends.tolist():
+        shown[end] = "</s>"
+    edges = itertools.pairwise(begins.tolist())
+    token_ends = np.flatnonzero(encoded.ids == END) + 1
+    unknown_before = np.concatenate([[0], np.cumsum(scored.unknown)])[np.concatenate([[0], token_ends])]
+    return ShownUnits(
+        shown,
+        found.closed,
+        found.spelled,
+        found.total,
+        found.unknown,
+        (before[found.starts] - before[of_units], before[stops] - before[of_units]),
+        (found.starts - of_units, stops - of_units),
+        found.documents,
+        [text[start : stop - 1].decode("utf-8", "replace") for start, stop in edges],
+        np.stack([np.diff(token_ends, prepend=0), np.diff(unknown_before)], axis=1),
+    )
 
 
 def _one_line(text: str) -> str:
@@ -272,7 +288,8 @@ class Surprisals:
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         with showing(self._options.progress) as progress:
-            yield from self._rows(progress)
+            for columns in self._blocks(progress):
+                yield from rows_in(columns)
 
     def to_records(self) -> list[dict[str, Any]]:
         """All rows."""
@@ -282,84 +299,95 @@ class Surprisals:
         """Writes .csv, .tsv, .jsonl or .parquet, by the name; all but the last also compressed. Raises OutputError."""
         from chainrule.base.arguments import as_path
         from chainrule.base.files import check_new_file
-        from chainrule.text.corpus.writing import check_table_format, table_file
 
         target = as_path(path)
         check_table_format(target)
         check_new_file(target, overwrite=overwrite, inputs=getattr(self._source, "paths", ()))
-        with table_file(target, self._example) as write:
-            for row in self:
-                write(row)
+        with table_file(target, self._example) as write, showing(self._options.progress) as progress:
+            for columns in self._blocks(progress):
+                write(columns)
 
     def _example(self) -> dict[str, Any]:
         """A row with all columns: that of the end of an empty text."""
         options = replace(self._options, ends=True)
-        by_model = [_rows_of_texts(model, [""], options, suffix) for suffix, model in self._by_suffix()]
+        by_model = [
+            columns_of_block(model, block_of_texts([""]), options, suffix) for suffix, model in self._by_suffix()
+        ]
         frequencies = self._options.frequencies
         counted = None if frequencies is None else WordFrequencies(frequencies)
-        [row] = self._joined([rows for [rows] in by_model], 1, counted)
-        field = self._source.reading.field if isinstance(self._source, Corpus) else ""
-        return {**fields_beside(self._fields, row, field), **row}
+        row = {name: values[0] for name, values in self._joined(by_model, 0, counted)[0].items()}
+        return {**fields_beside(self._fields, row, self._field), **row}
+
+    @property
+    def _field(self) -> str:
+        """The field of records that has the text."""
+        return self._source.reading.field if isinstance(self._source, Corpus) else ""
 
     def _by_suffix(self) -> Iterator[tuple[str, Model]]:
         """The models, with the end of the names of their columns."""
         return ((f"_{name}" * bool(name), model) for name, model in self._models.items())
 
-    def _rows(self, progress: Progress) -> Iterator[dict[str, Any]]:
+    def _blocks(self, progress: Progress) -> Iterator[Columns]:
+        """The rows, some texts at a time."""
         inside, number = BlockProgress(progress, "scoring"), 0
         frequencies = self._options.frequencies
         counted = None if frequencies is None else WordFrequencies(frequencies)
-        if isinstance(self._source, Corpus):
-            blocks, field = self._source.blocks_as_they_come(inside, "scoring", fields=True), self._source.reading.field
-        else:
-            blocks, field = self._source.blocks(inside, "scoring"), ""
+        keeps = {"fields": True} if isinstance(self._source, Corpus) else {}
+        read = self._source.blocks_as_they_come if isinstance(self._source, Corpus) else self._source.blocks
         self.empty, self.words, self.infrequent, self._fields = [], 0, Counter(), {}
-        for block in blocks:
+
+        def scored(piece: Block) -> tuple[Block, list[tuple[Columns, list[int]]]]:
+            return piece, [columns_of_block(model, piece, self._options, suffix) for suffix, model in self._by_suffix()]
+
+        # Networks have threads of their own and need much memory for each block.
+        networks = [hasattr(model.language_model, "score_stream_with_unknown") for model in self._models.values()]
+        each = map if any(networks) else map_in_order
+        for block in read(inside, "scoring", **keeps):
             done = 0
-            for piece in block.pieces(_PART_BYTES):
-                by_model = [rows_of_block(model, piece, self._options, suffix) for suffix, model in self._by_suffix()]
-                for *groups, fields in zip(*by_model, piece.fields or repeat({}), strict=False):
-                    number += 1
-                    if number == 1:
-                        self._fields = fields
-                    rows = self._joined(groups, number, counted)
-                    if not rows:
-                        self.empty.append(number)
-                    for row in rows:
-                        yield {**fields_beside(fields, row, field), **row}
+            for piece, by_model in each(scored, block.pieces(_PART_BYTES)):
+                columns, rows = self._joined(by_model, number, counted)
+                if number == 0 and piece.fields:
+                    self._fields = piece.fields[0]
+                number += len(rows)
+                yield from columns_beside(piece.fields or (), columns, rows, self._field)
                 done += piece.text.size
                 inside.report(done)
 
     def _joined(
-        self, groups: Sequence[list[dict[str, Any]]], number: int, counted: WordFrequencies | None
-    ) -> list[dict[str, Any]]:
-        """The rows of a text, with the columns of all models, and those that need no model. Raises TextError."""
-        rows, *others = groups
-        for name, own in zip([*self._models][1:], others, strict=True):
-            if len(own) != len(rows):
+        self, by_model: Sequence[tuple[Columns, list[int]]], before: int, counted: WordFrequencies | None
+    ) -> tuple[Columns, list[int]]:
+        """The columns of all models, and those that need no model; how many rows each text has. Raises TextError.
+
+        before: the number of texts before these.
+        """
+        (columns, rows), *others = by_model
+        for name, (own, own_rows) in zip([*self._models][1:], others, strict=True):
+            if own_rows != rows:
+                i = next(i for i, (one, other) in enumerate(zip(rows, own_rows, strict=True)) if one != other)
                 raise TextError(
-                    f"sentence {number}: {name} reads {len(own)} words, and {next(iter(self._models))} {len(rows)}; "
-                    "their tokenizers write the text in different ways, so its words cannot share rows"
+                    f"sentence {before + i + 1}: {name} reads {own_rows[i]} words, and {next(iter(self._models))} "
+                    f"{rows[i]}; their tokenizers write the text in different ways, so its words cannot share rows"
                 )
-            for row, more in zip(rows, own, strict=True):
-                row |= {column: value for column, value in more.items() if column not in row}
+            columns |= {column: values for column, values in own.items() if column not in columns}
+        columns["sentence"] = [number for number, size in enumerate(rows, before + 1) for _ in range(size)]
+        self.empty += [number for number, size in enumerate(rows, before + 1) if not size]
         if counted is not None:
-            values = counted.log_frequencies([row["word"] for row in rows])
-            of_text = len(rows) - self._options.ends  # without </s>
-            self.words += of_text
-            self.infrequent.update(
-                row["word"] for row, value in zip(rows[:of_text], values, strict=False) if value is None
-            )
-            rows = [
-                {**dict(items[:4]), "log_frequency": value, **dict(items[4:])}
-                for items, value in zip(([*row.items()] for row in rows), values, strict=True)
-            ]
-        spilled = [name for name in (rows[0] if rows else ()) if name.startswith(_SPILLS)]
-        for i, row in reversed([*enumerate(rows)]):
-            row["sentence"] = number
-            for k in range(1, self._options.previous + 1):
-                row |= {f"{name}_prev{k}": rows[i - k][name] if i >= k else None for name in spilled}
-        return rows
+            words = columns["word"]
+            values = counted.log_frequencies(words)
+            is_word = [True] * len(words)
+            if self._options.ends:
+                for end in itertools.accumulate(rows):
+                    is_word[end - 1] = False
+            self.words += sum(is_word)
+            rare = zip(words, values, is_word, strict=True)
+            self.infrequent.update(word for word, value, counts in rare if counts and value is None)
+            items = [*columns.items()]
+            columns = {**dict(items[:4]), "log_frequency": values, **dict(items[4:])}
+        spilled = [name for name in columns if name.startswith(_SPILLS)]
+        for k, name in itertools.product(range(1, self._options.previous + 1), spilled):
+            places = zip([None] * k + columns[name], columns["position"], strict=False)
+            columns[f"{name}_prev{k}"] = [value if place > k else None for value, place in places]
+        return columns, rows
 
 
 def surprisal_column(options: SurprisalOptions) -> str:
@@ -371,16 +399,34 @@ def surprisal_column(options: SurprisalOptions) -> str:
 _SPILLS = ("length", "log_frequency", "surprisal_", "uncorrected_", "entropy_", "word_entropy_")
 
 
-def rows_of_block(
+def columns_of_block(
     model: Model, block: Block, options: SurprisalOptions, suffix: str = ""
-) -> Iterator[list[dict[str, Any]]]:
-    """The rows of each text of a block, see `Surprisals`. suffix: of the names of columns that depend on the model."""
-    from chainrule.evaluation.surprisal import read_block, word_figures
+) -> tuple[Columns, list[int]]:
+    """The columns of the texts of a block, see `Surprisals`, and how many rows each text has. Sentences have no number.
+
+    suffix: of the names of columns that depend on the model.
+    """
+    import numpy as np
+
+    from chainrule.evaluation.surprisal import read_block, score_alone, word_figures
+    from chainrule.protocol import END
 
     by, unit = options.by, "nats" if options.nats else "bits"
     scale = -1.0 if options.nats else -1 / math.log(2)
-    figures: Iterator[Any] = repeat((None, None, None, None, None))
-    contexts = None
+    if by == "texts":
+        encoded = model.tokenizer.encode_block(block)
+        scored = score_alone(model.language_model, model.speller, model.tokenizer, block, encoded, only_spelled=True)
+        stops = np.flatnonzero(encoded.ids == END) + 1
+        starts = np.concatenate([[0], stops[:-1]])
+        texts = [*block.documents()]
+        return {
+            "sentence": [0] * len(texts),
+            "text": texts,
+            f"surprisal_{unit}{suffix}": (scale * np.add.reduceat(scored.spelled, starts) + 0.0).tolist(),  # no -0
+            f"tokens{suffix}": (stops - starts).tolist(),
+            f"unknown_tokens{suffix}": np.add.reduceat(scored.unknown, starts, dtype=np.int64).tolist(),
+        }, [1] * len(texts)
+    contexts, figures = None, []
     if by in ("words", "tokens"):
         contexts = read_block(
             model.language_model,
@@ -393,56 +439,53 @@ def rows_of_block(
     if by == "words":
         parts = model.language_model, model.tokenizer, model.speller.unseen_types
         asked = {"word_ends": options.word_ends, "entropy": options.entropy, "drawn": options.word_entropy}
-        figures = iter(word_figures(*parts, block, contexts, **asked))
-    elif by == "tokens" and options.entropy and contexts is not None:
-        figures = ((None, None, own.entropies, own.ranks, None) for own in contexts)
-    for document in documents(model, block, "tokens" if by == "texts" else by, contexts):
-        corrections, _, entropies, ranks, of_words = next(figures)
-        if by == "texts":
-            total = sum(unit.spelled_log_prob for unit in document.units)
-            yield [
-                {
-                    "sentence": 0,
-                    "text": document.text,
-                    f"surprisal_{unit}{suffix}": scale * total,
-                    f"tokens{suffix}": document.tokens,
-                    f"unknown_tokens{suffix}": document.oov,
-                }
-            ]
-            continue
-        rows = []
-        for i, one in enumerate(document.units if options.ends else document.units[:-1]):
-            row: dict[str, Any] = {"sentence": 0, "position": i + 1, _SINGULAR[by]: one.text}
-            if by == "words":
-                row["length"] = one.stop - one.start
-            if corrections is not None:
-                with_end = one.spelled_log_prob + float(corrections[i])
-                row[surprisal_column(options) + suffix] = scale * with_end + 0.0  # no -0
-            name = "uncorrected" if by == "words" else "surprisal"
-            row[f"{name}_{unit}{suffix}"] = scale * one.spelled_log_prob + 0.0
-            if entropies is not None:
-                row[f"entropy_{unit}{suffix}"] = -scale * float(entropies[i])
-                row[f"rank{suffix}"] = int(ranks[i])
-            if of_words is not None:
-                row[f"word_entropy_{unit}{suffix}"] = -scale * float(of_words.values[i])
-                row[f"word_entropy_error_{unit}{suffix}"] = finite(-scale * float(of_words.errors[i]))
-            rows.append({**row, f"known{suffix}": one.known, "start": one.start, "stop": one.stop})
-        yield rows
+        figures = word_figures(*parts, block, contexts, **asked)
+    found = shown_units(model, block, by, contexts, only_spelled=True)
+    sizes = np.diff(found.documents)
+    kept = np.ones(len(found.shown), np.bool_)
+    if not options.ends:
+        kept[found.documents[1:] - 1] = False
+
+    def column(values: ndarray) -> list[Any]:
+        listed: list[Any] = values[kept].tolist()
+        return listed
+
+    def joined(parts: Iterable[ndarray | None]) -> ndarray | None:
+        several = [part for part in parts if part is not None]
+        return np.concatenate(several) if several else None
+
+    starts, stops = found.characters
+    columns: Columns = {
+        "sentence": [0] * int(kept.sum()),
+        "position": column(np.arange(1, kept.size + 1) - np.repeat(found.documents[:-1], sizes)),
+        _SINGULAR[by]: [shown for shown, is_kept in zip(found.shown, kept.tolist(), strict=True) if is_kept],
+    }
+    if by == "words":
+        columns["length"] = column(stops - starts)
+    corrections = joined(own.corrections for own in figures)
+    if corrections is not None:
+        columns[surprisal_column(options) + suffix] = column(scale * (found.spelled + corrections) + 0.0)  # no -0
+    name = "uncorrected" if by == "words" else "surprisal"
+    columns[f"{name}_{unit}{suffix}"] = column(scale * found.spelled + 0.0)
+    of_tokens = contexts if by == "tokens" and options.entropy and contexts is not None else ()
+    entropies, ranks = (joined(getattr(own, name) for own in (*figures, *of_tokens)) for name in ("entropies", "ranks"))
+    if entropies is not None and ranks is not None:
+        columns[f"entropy_{unit}{suffix}"] = column(-scale * entropies)
+        columns[f"rank{suffix}"] = column(ranks)
+    drawn = [own.of_words for own in figures if own.of_words is not None]
+    if drawn:
+        columns[f"word_entropy_{unit}{suffix}"] = column(-scale * np.concatenate([own.values for own in drawn]))
+        errors = column(-scale * np.concatenate([own.errors for own in drawn]))
+        columns[f"word_entropy_error_{unit}{suffix}"] = [*map(finite, errors)]
+    columns |= {f"known{suffix}": column(~found.unknown), "start": column(starts), "stop": column(stops)}
+    return columns, (sizes - (not options.ends)).tolist()
 
 
 def words_of_texts(
     model: Model, texts: Sequence[str], options: SurprisalOptions | None = None
 ) -> list[list[dict[str, Any]]]:
     """The rows of the words of each text, as `surprisal` gives them, without `sentence`. Raises MarkerError."""
-    by_text = _rows_of_texts(model, texts, options or SurprisalOptions())
-    return [[{name: row[name] for name in row if name != "sentence"} for row in rows] for rows in by_text]
-
-
-def _rows_of_texts(
-    model: Model, texts: Sequence[str], options: SurprisalOptions, suffix: str = ""
-) -> Iterator[list[dict[str, Any]]]:
-    """As `rows_of_block`."""
-    from chainrule.text.corpus.block import NEVER_IN_UTF8, Block, byte_array
-
-    data = b"".join(text.encode("utf-8", "replace") + bytes([NEVER_IN_UTF8]) for text in texts)
-    return rows_of_block(model, Block(byte_array(data), "the texts", 1, NEVER_IN_UTF8, ""), options, suffix)
+    columns, sizes = columns_of_block(model, block_of_texts(texts), options or SurprisalOptions())
+    del columns["sentence"]
+    rows = rows_in(columns)
+    return [[*itertools.islice(rows, size)] for size in sizes]

@@ -74,3 +74,9 @@ class Block:
 def byte_array(data: bytes) -> UInt8[ndarray, " bytes"]:
     """Bytes as a writable array: Numba would compile every kernel again for read-only ones."""
     return np.frombuffer(bytearray(data), np.uint8)
+
+
+def block_of_texts(texts: Sequence[str], name: str = "the texts") -> Block:
+    """A block of texts, each a document, whatever its line ends. name: for errors."""
+    data = b"".join(text.encode("utf-8", "replace") + bytes([NEVER_IN_UTF8]) for text in texts)
+    return Block(byte_array(data), name, 1, NEVER_IN_UTF8, "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from chainrule.text.corpus.reading import UTF_8
 from chainrule.text.corpus.streams import encode_string, open_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from chainrule.text.corpus.reading import EncodingErrors, Reading
     from chainrule.text.corpus.streams import ByteStream
@@ -198,3 +199,24 @@ def as_json(value: Any) -> Any:
 def fields_beside(fields: Mapping[str, Any], own: Mapping[str, Any], text_field: str) -> dict[str, Any]:
     """The fields of a record beside its text; one that has a name of `own` is called record_NAME."""
     return {f"record_{name}" if name in own else name: value for name, value in fields.items() if name != text_field}
+
+
+def columns_beside(
+    fields: Sequence[Mapping[str, Any]], columns: Mapping[str, list[Any]], rows: Sequence[int], text_field: str
+) -> Iterator[Mapping[str, list[Any]]]:
+    """The columns of a table with the fields of its records before them, see `fields_beside`.
+
+    fields: of each record; none, if there are no records. rows: how many rows each record has. Records with different
+    fields come one by one.
+    """
+    if not fields:
+        yield columns
+    elif all(own.keys() == fields[0].keys() for own in fields):
+        beside = fields_beside({name: name for name in fields[0]}, columns, text_field)
+        records = [record for record, size in zip(fields, rows, strict=False) for _ in range(size)]
+        yield {**{shown: [record[name] for record in records] for shown, name in beside.items()}, **columns}
+    else:
+        stops = itertools.accumulate(rows, initial=0)
+        for record, size, (start, stop) in zip(fields, rows, itertools.pairwise(stops), strict=False):
+            own = {name: values[start:stop] for name, values in columns.items()}
+            yield from columns_beside([record], own, [size], text_field)

@@ -5,11 +5,9 @@ The suffix of the name says which, and whether the file is compressed.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from chainrule.base.files import compressing, replace_file
 from chainrule.base.json import finite
@@ -23,6 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from chainrule.text.corpus.block import Block
+
+    Columns = Mapping[str, Sequence[Any]]  # the values of each column of a table, by its name
 
 _CHUNK = 1 << 18  # bytes written at a time, since compressing a whole block would delay Ctrl-C for seconds
 
@@ -83,9 +83,9 @@ def check_format(path: Path) -> None:
 @contextmanager
 def table_file(
     path: Path, example: Callable[[], Mapping[str, Any]] | None = None
-) -> Iterator[Callable[[Mapping[str, Any]], None]]:
-    """A function that writes a row, a dictionary from columns to values. The file replaces `path` at the end of the
-    `with` block, unless the block fails.
+) -> Iterator[Callable[[Columns], None]]:
+    """A function that writes rows, as a dictionary from names of columns to as many values each. The file replaces
+    `path` at the end of the `with` block, unless the block fails.
 
     example: a row with the columns that a table of no rows has, asked for at the end where there are none.
 
@@ -97,7 +97,7 @@ def table_file(
     suffix = text_suffix(str(path))
     with replace_file(path) as raw, compressing(raw, path) as file:
         if FORMATS.get(suffix) == "json":
-            yield lambda row: cast("None", file.write(_as_line(row)))
+            yield lambda columns: file.writelines(map(_as_line, rows_in(columns)))
         elif suffix == ".parquet":
             with _parquet_rows(path, file, example) as write:
                 yield write
@@ -106,6 +106,11 @@ def table_file(
             yield rows.write
             if not rows.columns and example is not None:
                 rows.write_header(example())
+
+
+def rows_in(columns: Columns) -> Iterator[dict[str, Any]]:
+    """The rows of a table that is given by its columns."""
+    return (dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True))
 
 
 TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
@@ -124,41 +129,70 @@ def check_table_format(path: Path) -> None:
 
 def _as_line(row: Mapping[str, Any]) -> bytes:
     values = {name: finite(value) if isinstance(value, float) else value for name, value in row.items()}
-    return json.dumps(values, ensure_ascii=False, default=str).encode("utf-8", "replace") + b"\n"
+    return _ENCODER.encode(values).encode("utf-8", "replace") + b"\n"
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, default=str)
 
 
 class _DelimitedRows:
-    """Rows of CSV or TSV. columns: those of the header, once it is written."""
+    """Rows of CSV or TSV, written column by column, which is twice as fast as by the module csv.
+
+    columns: those of the header, once it is written.
+    """
 
     def __init__(self, path: Path, file: BinaryIO, delimiter: str) -> None:
         self.columns: list[str] = []
-        self._number = 0  # of the row
-        self._path, self._file, self._line = path, file, io.StringIO()
-        self._writer = csv.writer(self._line, delimiter=delimiter, lineterminator="\n")
+        self._number = 0  # of rows written
+        self._path, self._file, self._delimiter = path, file, delimiter
 
     def write_header(self, row: Mapping[str, Any]) -> None:
         self.columns.extend(row)
-        self._write(self.columns)
+        self._write([[name] for name in self.columns])
 
-    def write(self, row: Mapping[str, Any]) -> None:
+    def write(self, columns: Columns) -> None:
         """Raises OutputError."""
+        rows = _row_count(columns)
+        if not rows:
+            return
         if not self.columns:
-            self.write_header(row)
-        self._number += 1
-        _check_columns(self._path, self._number, row, self.columns)
-        self._write([_cell(row.get(name)) for name in self.columns])
+            self.write_header(columns)
+        _check_columns(self._path, self._number + 1, columns, self.columns)
+        self._number += rows
+        self._write([columns.get(name, (None,) * rows) for name in self.columns])
 
-    def _write(self, cells: Sequence[Any]) -> None:
-        self._writer.writerow(cells)
-        self._file.write(self._line.getvalue().encode("utf-8", "replace"))
-        self._line.seek(0)
-        self._line.truncate()
+    def _write(self, columns: Sequence[Sequence[Any]]) -> None:
+        cells = [_cells(values, self._delimiter) for values in columns]
+        if len(cells) == 1:  # an empty line would be no row
+            cells = [[cell or '""' for cell in cells[0]]]
+        lines = map(self._delimiter.join, zip(*cells, strict=True))
+        self._file.write(("\n".join(lines) + "\n").encode("utf-8", "replace"))
 
 
-def _cell(value: Any) -> Any:
+def _row_count(columns: Columns) -> int:
+    return len(next(iter(columns.values()), ()))
+
+
+def _cells(values: Sequence[Any], delimiter: str) -> list[str]:
+    """Values as CSV writes them (RFC 4180): quoted where they have a delimiter, a quotation mark or a line end."""
+    kinds = set(map(type, values))
+    if kinds <= {int, float}:
+        return [*map(repr, values)]
+    texts = values if kinds == {str} else map(_cell, values)
+    marks = ('"', delimiter, "\n", "\r")
+    return [_quoted(text) if any(mark in text for mark in marks) else text for text in texts]
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
+
+
+def _cell(value: Any) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
-    return json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, dict | list) else value
+    return json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, dict | list) else str(value)
 
 
 def _check_columns(path: Path, number: int, row: Mapping[str, Any], columns: Collection[str]) -> None:
@@ -174,16 +208,16 @@ def _check_columns(path: Path, number: int, row: Mapping[str, Any], columns: Col
 @contextmanager
 def _parquet_rows(
     path: Path, file: BinaryIO, example: Callable[[], Mapping[str, Any]] | None
-) -> Iterator[Callable[[Mapping[str, Any]], None]]:
+) -> Iterator[Callable[[Columns], None]]:
     pyarrow, parquet = pyarrow_for(str(path))
-    rows: list[Mapping[str, Any]] = []
+    waiting: dict[str, list[Any]] = {}
     written = 0
     writer: Any = None
 
     def flush() -> None:
         nonlocal writer, written
         try:
-            table = pyarrow.Table.from_pylist(rows, None if writer is None else writer.schema)
+            table = pyarrow.Table.from_pydict(waiting, None if writer is None else writer.schema)
         except pyarrow.ArrowException as error:
             raise OutputError(
                 f"{path}: a field has values of several types: {' '.join(str(error).split())}; give it one type, or "
@@ -191,18 +225,24 @@ def _parquet_rows(
             ) from error
         writer = writer or parquet.ParquetWriter(file, table.schema)
         writer.write_table(table)
-        written += len(rows)
-        rows.clear()
+        written += _row_count(waiting)
+        for values in waiting.values():
+            values.clear()
 
-    def write(row: Mapping[str, Any]) -> None:
-        if rows or writer is not None:
-            _check_columns(path, written + len(rows) + 1, row, rows[0] if rows else writer.schema.names)
-        rows.append(row)
-        if len(rows) == _ROWS:
+    def write(columns: Columns) -> None:
+        rows = _row_count(columns)
+        if not rows:
+            return
+        if not waiting:
+            waiting.update((name, []) for name in columns)
+        _check_columns(path, written + _row_count(waiting) + 1, columns, waiting)
+        for name, values in waiting.items():
+            values += columns.get(name, (None,) * rows)
+        if _row_count(waiting) >= _ROWS:
             flush()
 
     yield write
-    if rows:
+    if _row_count(waiting):
         flush()
     if writer is None and example is not None:
         columns = pyarrow.Table.from_pylist([example()]).schema
