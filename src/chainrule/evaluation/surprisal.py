@@ -80,8 +80,8 @@ def _words(ids: Int32[ndarray, " T"], scored: TokenLogProbs, aligned: Alignment)
         return np.bincount(words.of_tokens, weights=values, minlength=words.starts.size)
 
     unknown = sum_by_unit(scored.unknown.astype(np.float64)) > 0
-    columns = [sum_by_unit(column) for column in (scored.closed, scored.spelled, scored.total)]
-    return Units(words.starts, words.stops, *columns, unknown, words.documents)
+    closed, spelled, total = map(sum_by_unit, (scored.closed, scored.spelled, scored.total))
+    return Units(words.starts, words.stops, closed, spelled, total, unknown, words.documents)
 
 
 def _spread(
@@ -101,8 +101,8 @@ def _spread(
     stops = np.append(begins[1:], text.size)
     documents = np.concatenate([[0], np.searchsorted(begins, aligned.stops[ids == END])])
     unknown = sum_by_unit(scored.unknown.astype(np.float64)) > 0
-    columns = [sum_by_unit(column) for column in (scored.closed, scored.spelled, scored.total)]
-    return Units(begins, stops, *columns, unknown, documents)
+    closed, spelled, total = map(sum_by_unit, (scored.closed, scored.spelled, scored.total))
+    return Units(begins, stops, closed, spelled, total, unknown, documents)
 
 
 def word_borders(tokenizer: Tokenizer, convention: Convention = "chainrule") -> Bool[ndarray, " V"] | None:

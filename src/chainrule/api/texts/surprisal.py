@@ -327,7 +327,7 @@ class Surprisals:
         """The models, with the end of the names of their columns."""
         return ((f"_{name}" * bool(name), model) for name, model in self._models.items())
 
-    def _blocks(self, progress: Progress) -> Iterator[Columns]:
+    def _blocks(self, progress: Progress) -> Iterator[Mapping[str, list[Any]]]:
         """The rows, some texts at a time."""
         inside, number = BlockProgress(progress, "scoring"), 0
         frequencies = self._options.frequencies
@@ -438,8 +438,9 @@ def columns_of_block(
         )
     if by == "words":
         parts = model.language_model, model.tokenizer, model.speller.unseen_types
-        asked = {"word_ends": options.word_ends, "entropy": options.entropy, "drawn": options.word_entropy}
-        figures = word_figures(*parts, block, contexts, **asked)
+        figures = word_figures(
+            *parts, block, contexts, word_ends=options.word_ends, entropy=options.entropy, drawn=options.word_entropy
+        )
     found = shown_units(model, block, by, contexts, only_spelled=True)
     sizes = np.diff(found.documents)
     kept = np.ones(len(found.shown), np.bool_)
