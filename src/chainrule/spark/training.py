@@ -268,11 +268,11 @@ class _Text(NamedTuple):
     tokenizer: Tokenizer
     tokens: Int64[ndarray, " V"]
     left_out: Sequence[bytes]
-    literal_unknowns: int
     documents: Documents
     runs: DataFrame  # rows of PARTS: the counts of runs, cut into ranges of first words; not yet computed
     bounds: list[int]  # of these ranges
     partitions: int
+    literal_unknowns: int = 0
 
     @property
     def files(self) -> list[str]:
@@ -318,7 +318,7 @@ def _read(
     known = TokenizerParts.of(learner, grows=False, are_lines=documents.are_lines)
     work = partial(count_sections, parts=known, config=config, bounds=bounds, run_tokens=run_tokens)
     runs = documents.frame.mapInArrow(work, PARTS)
-    return _Text(learner, counts, left_out, literals, documents, runs, bounds, partitions)
+    return _Text(learner, counts, left_out, documents, runs, bounds, partitions, literals)
 
 
 def _tokenizer(config: TokenizerConfig, markers: Markers) -> tuple[Tokenizer, list[bytes] | None]:
