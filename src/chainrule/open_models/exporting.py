@@ -224,7 +224,9 @@ def _tokens_of(origin: Json, splitter: Subword) -> _Tokens:
     usual = {"bos": begin, "eos": end}
     if numbering.masked:
         usual, begin, end = {"mask": begin, "cls": end, "sep": numbering.closing}, None, None
-    config = origin["tokenizer_config"] or _tokenizer_config(splitter, usual)
+    config = origin["tokenizer_config"]
+    if config.keys() <= {"add_bos_token"}:  # of a file that is no folder
+        config = {**_tokenizer_config(splitter, usual), **config}
     files[hugging_face.TOKENIZER_CONFIG] = _json_bytes(config)
     if origin["chat_template"] is not None:
         files[hugging_face.CHAT_TEMPLATE] = origin["chat_template"].encode()

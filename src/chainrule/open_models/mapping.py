@@ -64,7 +64,7 @@ _FIXED: dict[str, Any] = {
 _FIXED |= {"pruned_heads": {}, "is_decoder": False, "tie_encoder_decoder": False}
 # Settings of ours that change nothing in a network that has been trained, or that the vocabulary decides on.
 _NO_MATTER = {
-    *("memory", "begins_with", "ends", "banned", "initialisation", "zero_projections", "cutoffs", "noise_samples"),
+    *("memory", "begins_with", "first_read", "ends", "banned", "initialisation", "zero_projections", "cutoffs", "noise_samples"),
     *("noise_power", "dropout", "attention_dropout", "embedding_dropout", "masks", "masked_share", "random_share"),
     *("kept_share", "closed_by", "text_pooling", "unit_length", "most_tokens"),
     *("before_source", "after_source", "before_target"),

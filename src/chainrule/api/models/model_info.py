@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from chainrule.open_models.vocabulary import name_before
+from chainrule.text.tokenization.subword import Subword
 from chainrule.base.tables import text_of_rows
 from chainrule.drawing.pages import html_table
 from chainrule.evaluation.likelihood import model_signature, token_signature
@@ -71,10 +73,13 @@ class ModelInfo:
 def info_of_model(parts: ModelParts, *, size: int | None = None) -> ModelInfo:
     """The info of a model. size: its bytes on disk, where they are known."""
     tokenizer = parts.tokenizer
+    splitter, chosen = tokenizer.splitter, getattr(getattr(parts.engine, "network", None), "begin", None)
+    before = name_before(parts.record, splitter, chosen) if isinstance(splitter, Subword) else None
     return ModelInfo(
         family=parts.family,
         tokenizer=f"{tokenizer.name} (loses: {tokenizer.loses}; literal markers in a text: "
-        f"{tokenizer.markers if tokenizer.sees_markers else 'read like any other text'})",
+        f"{tokenizer.markers if tokenizer.sees_markers else 'read like any other text'}"
+        f"{'' if before is None else f'; a text is read after {before}'})",
         vocabulary_size=tokenizer.vocabulary_size,
         parameters=_parameters(parts.record),
         ngrams=_ngrams(parts.record),

@@ -14,7 +14,7 @@ import numpy as np
 from chainrule.errors import ModelFormatError
 from chainrule.open_models.architectures import ARCHITECTURES
 from chainrule.open_models.gguf.kinds import BLOCK, KINDS, TENSORS, kind_of
-from chainrule.open_models.gguf.tokenizer import definition_of_gguf
+from chainrule.open_models.gguf.tokenizer import adds_begin, definition_of_gguf
 from chainrule.open_models.identify import nearest_of
 from chainrule.open_models.quantised import StoredMatrix, changed
 from chainrule.storage.gguf import named_architecture, open_gguf
@@ -90,6 +90,7 @@ def open_gguf_checkpoint(path: Path) -> Checkpoint:
         renamed,
         {name: f"{path} ({kinds[part.sources[0]]} {part.sources[0]!r})" for name, part in parts.items()},
         definition_of_gguf(path, metadata, kind.reads),
+        tokenizer_config={"add_bos_token": adds_begin(metadata)} if kind.reads == "text" else {},
         chat_template=template if isinstance(template, str) else None,
         sentence_files=_pooling(metadata, name) if kind.reads == "framed" else {},
         stored=renamed.stored,
