@@ -8,6 +8,7 @@ import struct
 import time
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import gguf
 import numpy as np
@@ -16,7 +17,7 @@ import torch
 from safetensors.numpy import load_file
 from samples import sampled
 from tiny_files import write_gguf
-from tiny_models import CAUSAL, shaken, tiny
+from tiny_models import CAUSAL, save, shaken, tiny
 from tiny_tokenizers import TEXTS, byte_level
 from tokenizers import Tokenizer
 
@@ -107,6 +108,59 @@ def test_angles_divided_as_in_llama_3_are_its_rule(tmp_path: Path) -> None:
     assert config.rotary_scaling == "llama3"
     assert (config.rotary_factor, config.rotary_trained_context) == (32.0, 8192)
     assert (config.rotary_low_factor, config.rotary_high_factor) == (1.0, 4.0)
+
+
+_TRAINED = {"original_max_position_embeddings": 16}
+_DEFAULT = {"rope_type": "default", "rope_theta": 500.0}
+
+
+@pytest.mark.parametrize(
+    ("scaling", "rope"),
+    [
+        ({"type": "linear"}, _DEFAULT),  # llama.cpp takes a factor of 1
+        ({"factor": 4.0}, {"rope_type": "linear", "factor": 4.0, "rope_theta": 500.0}),
+        ({"factor": 0.0}, _DEFAULT),
+        ({"type": "none", "factor": 4.0}, _DEFAULT),
+        (
+            {"type": "linear", "factor": 4.0, "yarn_beta_fast": 9.0, "yarn_ext_factor": 0.0, "attn_factor": 1.0},
+            {"rope_type": "linear", "factor": 4.0, "rope_theta": 500.0},
+        ),
+        (
+            {"type": "yarn", "factor": 4.0, "original_context_length": 16, "attn_factor": 0.5, "yarn_ext_factor": 1.0},
+            # ggml's rope_yarn: cosines and sines times attn_factor (1 + 0.1 ln(factor))
+            {"rope_type": "yarn", "factor": 4.0, "rope_theta": 500.0, "attention_factor": 0.569314718, **_TRAINED},
+        ),
+        (
+            {"type": "yarn", "factor": 4.0, "original_context_length": 16, "yarn_beta_fast": 8.0},
+            {"rope_type": "yarn", "factor": 4.0, "rope_theta": 500.0, "beta_fast": 8.0, **_TRAINED},
+        ),
+    ],
+)
+def test_angles_are_scaled_as_in_llama_cpp(scaling: dict[str, Any], rope: dict[str, Any], tmp_path: Path) -> None:
+    plain = shaken(partial(tiny, "llama", rope_parameters=_DEFAULT))
+    found = chainrule.load(write_gguf(tmp_path / "tiny.gguf", plain, byte_level(), scaling=scaling))
+    theirs = shaken(partial(tiny, "llama", rope_parameters=rope))
+    expected = chainrule.load(save(theirs, tmp_path / "hf"))
+    np.testing.assert_allclose(found.score(TEXTS), expected.score(TEXTS), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("scaling", "message"),
+    [
+        ({"type": "yarn", "factor": 4.0, "yarn_ext_factor": 0.5}, r"rope\.scaling\.yarn_ext_factor is 0\.5"),
+        ({"type": "linear", "factor": 4.0, "yarn_ext_factor": 1.0}, r"rope\.scaling\.yarn_ext_factor is 1\.0"),
+        ({"type": "yarn", "factor": 4.0, "yarn_log_multiplier": 0.1}, r"rope\.scaling\.yarn_log_multiplier is 0\.1"),
+        ({"type": "linear", "factor": 4.0, "attn_factor": 0.5}, r"attn_factor is 0\.5, .*of the type linear"),
+        ({"attn_factor": 0.5}, r"attn_factor is 0\.5, .*of the type none"),
+        ({"alpha": 2.0}, r"rope\.scaling\.alpha is 2\.0"),
+        ({"type": "spiral"}, r"type is 'spiral'; expected one of none, linear, yarn, longrope"),
+        ({"factor": "many"}, r"factor is 'many'"),
+    ],
+)
+def test_scalings_that_are_not_done_are_refused_by_name(scaling: dict[str, Any], message: str, tmp_path: Path) -> None:
+    model = shaken(partial(tiny, "llama", rope_parameters=_DEFAULT))
+    with pytest.raises(ModelFormatError, match=message):
+        chainrule.load(write_gguf(tmp_path / "tiny.gguf", model, byte_level(), scaling=scaling))
 
 
 def test_several_ends_of_a_file_are_one(tmp_path: Path) -> None:

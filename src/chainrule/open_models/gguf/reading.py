@@ -313,9 +313,35 @@ def _config(path: Path, architecture: str, kind: Kind, metadata: Json, tensors: 
     return {**config, **more}
 
 
+# Fields of rope.scaling whose numbers are computed with, by its type, or of which llama.cpp makes no use there.
+_BETAS = {"yarn_beta_fast", "yarn_beta_slow"}
+_SCALING_FIELDS = {
+    "none": {"factor", *_BETAS},
+    "linear": {"factor", *_BETAS},
+    "yarn": {"factor", "attn_factor", *_BETAS},
+    "longrope": {"attn_factor", *_BETAS},
+}
+
+
 def _scaling(path: Path, own: Json, config: Json, tensors: Tensors) -> Json | None:
     """rope_scaling of config.json. Raises ModelFormatError."""
     given = {name.removeprefix(_SCALING): value for name, value in own.items() if name.startswith(_SCALING)}
+    # Without a type, llama.cpp takes a factor for that of a linear scaling; a factor of 0 is none.
+    kind = given.get("type", "linear" if given.get("factor") else "none")
+    if not isinstance(kind, str) or kind not in _SCALING_FIELDS:
+        raise ModelFormatError(f"{path}: {_SCALING}type is {kind!r:.80}; expected one of {', '.join(_SCALING_FIELDS)}")
+    has_factors = _LONG in tensors and _SHORT in tensors
+    without_effect: Json = {"attn_factor": 1, "factor": 1, "yarn_log_multiplier": 0, "yarn_attn_factor": 1}
+    without_effect["yarn_ext_factor"] = int(kind == "yarn")
+    fields = _SCALING_FIELDS["longrope" if has_factors else kind] - ({"factor"} if _DIVISORS in tensors else set())
+    for name, value in given.items():
+        if name in ("type", "original_context_length", "finetuned"):
+            continue
+        is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        if not is_number or (value != without_effect.get(name) if name not in fields else value < 0):
+            raise ModelFormatError(
+                f"{path}: {_SCALING}{name} is {value!r:.80}, which is not supported in a scaling of the type {kind}"
+            )
     trained = {"original_max_position_embeddings": given.get("original_context_length")}
     trained = {name: value for name, value in trained.items() if value}
     if _LONG in tensors and _SHORT in tensors:
@@ -329,10 +355,12 @@ def _scaling(path: Path, own: Json, config: Json, tensors: Tensors) -> Json | No
         }
     if _DIVISORS in tensors:
         return _of_divisors(path, tensors[_DIVISORS], config)
-    kind = given.get("type", "none")
-    if kind == "none":
+    factor = given.get("factor") or 1.0
+    if kind == "none" or (kind == "linear" and factor == 1):
         return None
-    scaling: Json = {"rope_type": kind, "factor": given.get("factor"), **trained}
+    scaling: Json = {"rope_type": kind, "factor": factor, **trained}
+    if given.get("attn_factor", 1.0) != 1:  # beside YaRN's own
+        scaling["attention_factor"] = given["attn_factor"] * (1 + 0.1 * math.log(max(factor, 1.0)))
     for name, field in (("yarn_beta_fast", "beta_fast"), ("yarn_beta_slow", "beta_slow")):
         if name in given:
             scaling[field] = given[name]
