@@ -17,13 +17,14 @@ import torch
 from safetensors.numpy import load_file
 from samples import sampled
 from tiny_files import write_gguf
-from tiny_models import CAUSAL, save, shaken, tiny
+from tiny_models import CAUSAL, gpt2, save, shaken, tiny
 from tiny_tokenizers import TEXTS, byte_level
 from tokenizers import Tokenizer
 
 import chainrule
 from chainrule import ModelFormatError
 from chainrule.base.bfloat16 import widen
+from chainrule.neural.saving import arrays_of
 from chainrule.open_models.gguf.tokenizer import definition_of_gguf
 from chainrule.open_models.vocabulary import TokenIdMap
 from chainrule.storage.gguf import BLOCK_TYPES, dequantise, open_gguf
@@ -108,6 +109,81 @@ def test_angles_divided_as_in_llama_3_are_its_rule(tmp_path: Path) -> None:
     assert config.rotary_scaling == "llama3"
     assert (config.rotary_factor, config.rotary_trained_context) == (32.0, 8192)
     assert (config.rotary_low_factor, config.rotary_high_factor) == (1.0, 4.0)
+
+
+def test_a_part_of_a_file_says_which_it_is(tmp_path: Path) -> None:
+    writer = gguf.GGUFWriter(tmp_path / "tiny-00002-of-00003.gguf", "llama")
+    writer.add_uint16("split.no", 1)
+    writer.add_uint16("split.count", 3)
+    writer.add_tensor("blk.0.attn_q.weight", np.zeros((4, 4), np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    with pytest.raises(ModelFormatError, match=r"is part 2 of 3; .*llama-gguf-split --merge"):
+        chainrule.load(tmp_path / "tiny-00002-of-00003.gguf")
+
+
+def quantised(path: Path, names: tuple[str, ...]) -> Path:
+    """The file with some matrices in Q8_0, as `llama-quantize` writes them."""
+    reader = gguf.GGUFReader(path)
+    writer = gguf.GGUFWriter(path.with_suffix(".q8.gguf"), reader.fields["general.architecture"].contents())
+    for name, field in reader.fields.items():
+        if not name.startswith(("GGUF.", "general.architecture")):
+            kind = field.types[0]
+            of = field.types[-1] if kind == gguf.GGUFValueType.ARRAY else None
+            writer.add_key_value(name, field.contents(), kind, of)
+    for tensor in reader.tensors:
+        data, kind = np.array(tensor.data), None
+        if any(name in tensor.name for name in names):
+            kind = gguf.GGMLQuantizationType.Q8_0
+            data = gguf.quants.quantize(data.astype(np.float32), kind)
+        writer.add_tensor(tensor.name, data, raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path.with_suffix(".q8.gguf")
+
+
+def test_blocks_of_a_gpt_2_stay_as_they_are(tmp_path: Path) -> None:
+    """Its file has matrices as products take them, Hugging Face's terms have them transposed, and ours not."""
+    model = shaken(partial(gpt2, n_embd=64))
+    plain = write_gguf(tmp_path / "tiny.gguf", model, byte_level())
+    path = quantised(plain, ("attn_qkv.weight", "attn_output.weight", "ffn_up.weight", "ffn_down.weight"))
+    exact, packed = chainrule.load(path, exact=True), chainrule.load(path)
+    assert "weights:Q8_0" in packed.engine.stream_signature
+    arrays = arrays_of(packed.engine.network)
+    matrices = [name for name in arrays if "blocks" in name and arrays[name].dtype == np.uint8]
+    assert len(matrices) == 8
+    chainrule.convert(path, tmp_path / "small", compact=True)
+    small = chainrule.load(tmp_path / "small")
+    again = arrays_of(small.engine.network)
+    for name in matrices:  # not rounded a second time
+        np.testing.assert_array_equal(again[name], arrays[name], name)
+    np.testing.assert_allclose(packed.score(TEXTS), exact.score(TEXTS), rtol=2e-2)  # activations are rounded
+
+
+def test_norms_of_a_file_in_16_bits_keep_their_bits_in_transformers(tmp_path: Path) -> None:
+    model = shaken(partial(tiny, "llama"))
+    chainrule.convert(
+        write_gguf(tmp_path / "tiny.gguf", model, byte_level(), half=True), tmp_path / "hf", to="hugging-face"
+    )
+    config = json.loads((tmp_path / "hf" / "config.json").read_text())
+    assert config["dtype"] == "float32"
+    theirs = type(model).from_pretrained(tmp_path / "hf")
+    norm = next(weight for name, weight in theirs.named_parameters() if name.endswith("input_layernorm.weight"))
+    assert torch.equal(norm, model.model.layers[0].input_layernorm.weight)
+
+
+def test_a_phi_3_has_no_padding_beyond_its_vocabulary(tmp_path: Path) -> None:
+    model = shaken(CAUSAL["phi3"])
+    chainrule.convert(write_gguf(tmp_path / "tiny.gguf", model, byte_level()), tmp_path / "hf", to="hugging-face")
+    theirs = type(model).from_pretrained(tmp_path / "hf").eval()  # transformers' own default is 32,000
+    assert theirs.config.pad_token_id is None
+    ids = torch.tensor([[1, 5, 6]])
+    with torch.no_grad():
+        torch.testing.assert_close(theirs(ids).logits, model(ids).logits)
 
 
 _TRAINED = {"original_max_position_embeddings": 16}

@@ -6,6 +6,7 @@ keeps the ids of its tokenizer.json, with <unk>, <s> and </s> added after them; 
 
 from __future__ import annotations
 
+import functools
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -91,7 +92,8 @@ def export_model(config: NetworkConfig, arrays: Mapping[str, ndarray], tokenizer
     else:
         tokens = _native_tokens(tokenizer, splitter, config.context)
     tensors = _tensors(architecture, config, arrays, tokens.ours)
-    dtype = _TYPES[arrays["embedding.weight"].dtype]
+    # That of all tensors: transformers rounds to it the norms in float32 that a GGUF file in 16 bits has.
+    dtype = _TYPES[functools.reduce(_wider, (tensor.dtype for tensor in tensors.values()))]
     written: Json = {
         "pad_token_id": None,
         **write_settings(architecture, config),
@@ -202,6 +204,11 @@ def _tensors(
                 else:
                     tensors[their] = _narrowed(part, kind)
     return tensors | {name: np.stack(rows) for name, rows in of_experts.items()}
+
+
+def _wider(first: np.dtype[Any], second: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the type that holds numbers of both."""
+    return first if first == second else np.dtype("float32")
 
 
 def _narrowed(array: ndarray, kind: np.dtype[Any]) -> ndarray:

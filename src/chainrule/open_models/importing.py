@@ -80,6 +80,7 @@ def import_checkpoint(checkpoint: Checkpoint, progress: Progress = silent, *, ex
         )
     tensors = Tensors(architecture, checkpoint)
     config, changes, untied_warnings = untied(architecture, config, tensors)
+    assert isinstance(config, NetworkConfig)
     checkpoint = checkpoint._replace(config={**checkpoint.config, **changes})
     splitter = splitter_of(checkpoint)
     numbering, warnings = _numbering_of(checkpoint, architecture, tensors, splitter)
@@ -333,9 +334,9 @@ def import_pair(checkpoint: Checkpoint, progress: Progress = silent) -> Imported
             "text; expected one of a text given another"
         )
     config, ignored = read_settings(architecture, checkpoint.config, checkpoint.location)
-    assert isinstance(config, Seq2SeqConfig)
     tensors = Tensors(architecture, checkpoint)
     config, changes, untied_warnings = untied(architecture, config, tensors)
+    assert isinstance(config, Seq2SeqConfig)
     checkpoint = checkpoint._replace(config={**checkpoint.config, **changes})
     tensors.check_layers(config.encoder_layers + config.decoder_layers)
     rows = _rows(architecture, config, tensors)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -64,13 +64,22 @@ _FIXED: dict[str, Any] = {
 _FIXED |= {"pruned_heads": {}, "is_decoder": False, "tie_encoder_decoder": False}
 # Settings of ours that change nothing in a network that has been trained, or that the vocabulary decides on.
 _NO_MATTER = {
-    *("memory", "begins_with", "first_read", "ends", "banned", "initialisation", "zero_projections", "cutoffs", "noise_samples"),
+    *(
+        "memory",
+        "begins_with",
+        "first_read",
+        "ends",
+        "banned",
+        "initialisation",
+        "zero_projections",
+        "cutoffs",
+        "noise_samples",
+    ),
     *("noise_power", "dropout", "attention_dropout", "embedding_dropout", "masks", "masked_share", "random_share"),
     *("kept_share", "closed_by", "text_pooling", "unit_length", "most_tokens"),
     *("before_source", "after_source", "before_target"),
 }
 
-Config = TypeVar("Config", bound="NetworkConfig | Seq2SeqConfig")
 _ROWS_AT_ONCE = 4096  # of matrices that are compared
 
 
@@ -308,8 +317,8 @@ def rows_of(architecture: Architecture, tensors: Tensors) -> int:
 
 
 def untied(
-    architecture: Architecture, config: Config, tensors: Tensors
-) -> tuple[Config, Json, list[str]]:
+    architecture: Architecture, config: NetworkConfig | Seq2SeqConfig, tensors: Tensors
+) -> tuple[NetworkConfig | Seq2SeqConfig, Json, list[str]]:
     """Return the settings with matrices untied that the file has with other numbers; the fields of config.json that
     this changes; and warnings.
 
@@ -329,7 +338,7 @@ def untied(
         differing.append((tensors.in_file(first), tensors.in_file(second)))
         return False
 
-    after: Config
+    after: NetworkConfig | Seq2SeqConfig
     if isinstance(config, Seq2SeqConfig):
         source, shared = names["source_embedding.weight"], _first_names(architecture, config)["output.weight"]
         if config.shared == "all" and output not in tensors.names:

@@ -78,7 +78,7 @@ class TokenIdMap(NamedTuple):
             return {"closed_by": closing, "banned": tuple(missing)}
         return {
             "begins_with": "</s>" if self.begin is None else "<s>",
-            "first_read": None if self.before is None else int(self.ours()[self.before]),
+            **({} if self.before is None else {"first_read": int(self.ours()[self.before])}),
             "ends": tuple(self.ours()[list(self.other_ends)].tolist()),
             "banned": tuple(missing),
         }
@@ -247,7 +247,16 @@ def _begin(checkpoint: Checkpoint, splitter: Subword) -> int | None:
 
 
 # Tokens that stand between the documents of pre-training, by the names that models have for them.
-_SEPARATORS = ("<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "<|eos|>", "<｜end▁of▁sentence｜>", "[EOS]", "<EOS>")
+_SEPARATORS = (
+    "<|endoftext|>",
+    "<|end_of_text|>",
+    "</s>",
+    "<eos>",
+    "<|eos|>",
+    "<｜end▁of▁sentence｜>",
+    "[EOS]",
+    "<EOS>",
+)
 # Tokenizers that put the bos before a text where their tokenizer_config.json does not say whether.
 _BEGIN_BY_DEFAULT = ("Llama", "CodeLlama", "Gemma")
 

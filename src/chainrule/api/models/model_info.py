@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from chainrule.open_models.vocabulary import name_before
-from chainrule.text.tokenization.subword import Subword
 from chainrule.base.tables import text_of_rows
 from chainrule.drawing.pages import html_table
 from chainrule.evaluation.likelihood import model_signature, token_signature
 from chainrule.families.table import FAMILIES
+from chainrule.open_models.vocabulary import name_before
 from chainrule.report.model_card import model_rows
+from chainrule.text.tokenization.subword import Subword
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 
 _ENCODER, _DECODER = "reader.blocks.{layer}.", "decoder.blocks.{layer}."
 _SHARED, _OUTPUT = "shared.weight", "lm_head.weight"
-_VECTORS, _ALIASES = shared_vectors(
-    _SHARED, "encoder.embed_tokens.weight", "decoder.embed_tokens.weight", _OUTPUT
-)
+_VECTORS, _ALIASES = shared_vectors(_SHARED, "encoder.embed_tokens.weight", "decoder.embed_tokens.weight", _OUTPUT)
 _LONGEST = 2048  # tokens of a source; T5 has no limit, but biases grow with the square
 
 

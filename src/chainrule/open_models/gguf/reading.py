@@ -72,6 +72,12 @@ _LONG, _SHORT, _DIVISORS = "rope_factors_long.weight", "rope_factors_short.weigh
 def open_gguf_checkpoint(path: Path) -> Checkpoint:
     """Opens a file of one of the architectures. Raises ModelFormatError."""
     metadata, tensors = open_gguf(path)
+    if (parts := metadata.get("split.count")) not in (None, 0, 1):
+        number = metadata.get("split.no")
+        part = number + 1 if isinstance(number, int) else "?"
+        raise ModelFormatError(
+            f"{path}: is part {part} of {parts}; expected a model in one file. llama-gguf-split --merge joins the parts"
+        )
     name = metadata.get("general.architecture")
     if not isinstance(name, str) or name not in KINDS:
         nearest = nearest_kind(tensors, str(name))
@@ -143,7 +149,7 @@ def _ends(metadata: Json) -> Json:
     return {
         "bos_token_id": begin,
         "eos_token_id": ends[0] if len(ends) == 1 else ends or None,
-        **({} if padding is None else {"pad_token_id": padding}),
+        "pad_token_id": padding,  # null, too: defaults of transformers may be beyond the vocabulary
     }
 
 
@@ -271,6 +277,8 @@ def _config(path: Path, architecture: str, kind: Kind, metadata: Json, tensors: 
             raise ModelFormatError(f"{path}: {architecture}.{name} is {own.get(name)!r}; expected a number above 0")
     is_tied = "output.weight" not in tensors
     config: Json = {"model_type": kind.model_type, "tie_word_embeddings": is_tied}
+    if rows := tensors.shapes().get("token_embd.weight", ())[:1]:
+        config["vocab_size"] = rows[0]  # transformers would take a number of its own
     for name, value in own.items():
         field = kind.fields.get(name, _FIELDS.get(name))
         if field is not None:
