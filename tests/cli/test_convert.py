@@ -172,6 +172,15 @@ def test_models_without_a_compact_form_are_an_error(chainrule, model: Path, fixt
     assert not (tmp_path / "small").exists()
 
 
+def test_fewer_shards_than_were_asked_for_are_told(chainrule, tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("the cat\nthe dog\n")
+    assert chainrule("train", "ngram", text, "-o", tmp_path / "one", "--order", "1").status == 0
+    result = chainrule("convert", tmp_path / "one", tmp_path / "cut", "--shards", "5")
+    assert result.status == 0
+    assert "1 of 5 shards" in result.err
+
+
 def test_a_folder_of_shards_is_copied_with_a_note(chainrule, model: Path, tmp_path: Path) -> None:
     assert chainrule("convert", model, tmp_path / "big", "--shards", 2).status == 0
     result = chainrule("convert", tmp_path / "big", tmp_path / "whole")

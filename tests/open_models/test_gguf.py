@@ -8,6 +8,7 @@ import struct
 import time
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import gguf
 import numpy as np
@@ -16,13 +17,14 @@ import torch
 from safetensors.numpy import load_file
 from samples import sampled
 from tiny_files import write_gguf
-from tiny_models import CAUSAL, shaken, tiny
+from tiny_models import CAUSAL, gpt2, save, shaken, tiny
 from tiny_tokenizers import TEXTS, byte_level
 from tokenizers import Tokenizer
 
 import chainrule
 from chainrule import ModelFormatError
 from chainrule.base.bfloat16 import widen
+from chainrule.neural.saving import arrays_of
 from chainrule.open_models.gguf.tokenizer import definition_of_gguf
 from chainrule.open_models.vocabulary import TokenIdMap
 from chainrule.storage.gguf import BLOCK_TYPES, dequantise, open_gguf
@@ -107,6 +109,134 @@ def test_angles_divided_as_in_llama_3_are_its_rule(tmp_path: Path) -> None:
     assert config.rotary_scaling == "llama3"
     assert (config.rotary_factor, config.rotary_trained_context) == (32.0, 8192)
     assert (config.rotary_low_factor, config.rotary_high_factor) == (1.0, 4.0)
+
+
+def test_a_part_of_a_file_says_which_it_is(tmp_path: Path) -> None:
+    writer = gguf.GGUFWriter(tmp_path / "tiny-00002-of-00003.gguf", "llama")
+    writer.add_uint16("split.no", 1)
+    writer.add_uint16("split.count", 3)
+    writer.add_tensor("blk.0.attn_q.weight", np.zeros((4, 4), np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    with pytest.raises(ModelFormatError, match=r"is part 2 of 3; .*llama-gguf-split --merge"):
+        chainrule.load(tmp_path / "tiny-00002-of-00003.gguf")
+
+
+def quantised(path: Path, names: tuple[str, ...]) -> Path:
+    """The file with some matrices in Q8_0, as `llama-quantize` writes them."""
+    reader = gguf.GGUFReader(path)
+    writer = gguf.GGUFWriter(path.with_suffix(".q8.gguf"), reader.fields["general.architecture"].contents())
+    for name, field in reader.fields.items():
+        if not name.startswith(("GGUF.", "general.architecture")):
+            kind = field.types[0]
+            of = field.types[-1] if kind == gguf.GGUFValueType.ARRAY else None
+            writer.add_key_value(name, field.contents(), kind, of)
+    for tensor in reader.tensors:
+        data, kind = np.array(tensor.data), None
+        if any(name in tensor.name for name in names):
+            kind = gguf.GGMLQuantizationType.Q8_0
+            data = gguf.quants.quantize(data.astype(np.float32), kind)
+        writer.add_tensor(tensor.name, data, raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path.with_suffix(".q8.gguf")
+
+
+def test_blocks_of_a_gpt_2_stay_as_they_are(tmp_path: Path) -> None:
+    """Its file has matrices as products take them, Hugging Face's terms have them transposed, and ours not."""
+    model = shaken(partial(gpt2, n_embd=64))
+    plain = write_gguf(tmp_path / "tiny.gguf", model, byte_level())
+    path = quantised(plain, ("attn_qkv.weight", "attn_output.weight", "ffn_up.weight", "ffn_down.weight"))
+    exact, packed = chainrule.load(path, exact=True), chainrule.load(path)
+    assert "weights:Q8_0" in packed.engine.stream_signature
+    arrays = arrays_of(packed.engine.network)
+    matrices = [name for name in arrays if "blocks" in name and arrays[name].dtype == np.uint8]
+    assert len(matrices) == 8
+    chainrule.convert(path, tmp_path / "small", compact=True)
+    small = chainrule.load(tmp_path / "small")
+    again = arrays_of(small.engine.network)
+    for name in matrices:  # not rounded a second time
+        np.testing.assert_array_equal(again[name], arrays[name], name)
+    np.testing.assert_allclose(packed.score(TEXTS), exact.score(TEXTS), rtol=2e-2)  # activations are rounded
+
+
+def test_norms_of_a_file_in_16_bits_keep_their_bits_in_transformers(tmp_path: Path) -> None:
+    model = shaken(partial(tiny, "llama"))
+    chainrule.convert(
+        write_gguf(tmp_path / "tiny.gguf", model, byte_level(), half=True), tmp_path / "hf", to="hugging-face"
+    )
+    config = json.loads((tmp_path / "hf" / "config.json").read_text())
+    assert config["dtype"] == "float32"
+    theirs = type(model).from_pretrained(tmp_path / "hf")
+    norm = next(weight for name, weight in theirs.named_parameters() if name.endswith("input_layernorm.weight"))
+    assert torch.equal(norm, model.model.layers[0].input_layernorm.weight)
+
+
+def test_a_phi_3_has_no_padding_beyond_its_vocabulary(tmp_path: Path) -> None:
+    model = shaken(CAUSAL["phi3"])
+    chainrule.convert(write_gguf(tmp_path / "tiny.gguf", model, byte_level()), tmp_path / "hf", to="hugging-face")
+    theirs = type(model).from_pretrained(tmp_path / "hf").eval()  # transformers' own default is 32,000
+    assert theirs.config.pad_token_id is None
+    ids = torch.tensor([[1, 5, 6]])
+    with torch.no_grad():
+        torch.testing.assert_close(theirs(ids).logits, model(ids).logits)
+
+
+_TRAINED = {"original_max_position_embeddings": 16}
+_DEFAULT = {"rope_type": "default", "rope_theta": 500.0}
+
+
+@pytest.mark.parametrize(
+    ("scaling", "rope"),
+    [
+        ({"type": "linear"}, _DEFAULT),  # llama.cpp takes a factor of 1
+        ({"factor": 4.0}, {"rope_type": "linear", "factor": 4.0, "rope_theta": 500.0}),
+        ({"factor": 0.0}, _DEFAULT),
+        ({"type": "none", "factor": 4.0}, _DEFAULT),
+        (
+            {"type": "linear", "factor": 4.0, "yarn_beta_fast": 9.0, "yarn_ext_factor": 0.0, "attn_factor": 1.0},
+            {"rope_type": "linear", "factor": 4.0, "rope_theta": 500.0},
+        ),
+        (
+            {"type": "yarn", "factor": 4.0, "original_context_length": 16, "attn_factor": 0.5, "yarn_ext_factor": 1.0},
+            # ggml's rope_yarn: cosines and sines times attn_factor (1 + 0.1 ln(factor))
+            {"rope_type": "yarn", "factor": 4.0, "rope_theta": 500.0, "attention_factor": 0.569314718, **_TRAINED},
+        ),
+        (
+            {"type": "yarn", "factor": 4.0, "original_context_length": 16, "yarn_beta_fast": 8.0},
+            {"rope_type": "yarn", "factor": 4.0, "rope_theta": 500.0, "beta_fast": 8.0, **_TRAINED},
+        ),
+    ],
+)
+def test_angles_are_scaled_as_in_llama_cpp(scaling: dict[str, Any], rope: dict[str, Any], tmp_path: Path) -> None:
+    plain = shaken(partial(tiny, "llama", rope_parameters=_DEFAULT))
+    found = chainrule.load(write_gguf(tmp_path / "tiny.gguf", plain, byte_level(), scaling=scaling))
+    theirs = shaken(partial(tiny, "llama", rope_parameters=rope))
+    expected = chainrule.load(save(theirs, tmp_path / "hf"))
+    np.testing.assert_allclose(found.score(TEXTS), expected.score(TEXTS), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("scaling", "message"),
+    [
+        ({"type": "yarn", "factor": 4.0, "yarn_ext_factor": 0.5}, r"rope\.scaling\.yarn_ext_factor is 0\.5"),
+        ({"type": "linear", "factor": 4.0, "yarn_ext_factor": 1.0}, r"rope\.scaling\.yarn_ext_factor is 1\.0"),
+        ({"type": "yarn", "factor": 4.0, "yarn_log_multiplier": 0.1}, r"rope\.scaling\.yarn_log_multiplier is 0\.1"),
+        ({"type": "linear", "factor": 4.0, "attn_factor": 0.5}, r"attn_factor is 0\.5, .*of the type linear"),
+        ({"attn_factor": 0.5}, r"attn_factor is 0\.5, .*of the type none"),
+        ({"alpha": 2.0}, r"rope\.scaling\.alpha is 2\.0"),
+        ({"type": "spiral"}, r"type is 'spiral'; expected one of none, linear, yarn, longrope"),
+        ({"factor": "many"}, r"factor is 'many'"),
+    ],
+)
+def test_scalings_that_are_not_done_are_refused_by_name(scaling: dict[str, Any], message: str, tmp_path: Path) -> None:
+    model = shaken(partial(tiny, "llama", rope_parameters=_DEFAULT))
+    with pytest.raises(ModelFormatError, match=message):
+        chainrule.load(write_gguf(tmp_path / "tiny.gguf", model, byte_level(), scaling=scaling))
 
 
 def test_several_ends_of_a_file_are_one(tmp_path: Path) -> None:

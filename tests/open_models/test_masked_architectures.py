@@ -11,6 +11,7 @@ import torch
 from safetensors.numpy import load_file, save_file
 from tiny_models import MASKED, save, shaken, transformers
 from tiny_tokenizers import TEXTS, tokenizer_of
+from tokenizers import Tokenizer
 
 import chainrule
 from chainrule.errors import ModelFormatError, SettingError
@@ -142,6 +143,28 @@ def test_old_files_call_gains_gamma_and_have_heads_that_are_not_read(tmp_path: P
     np.testing.assert_array_equal(chainrule.load(tmp_path).scorer.score(tokens), pair.ours.scorer.score(tokens))
 
 
+@pytest.mark.parametrize("lstrip", [False, True])
+def test_the_space_before_a_mask_stays_if_the_tokenizer_says_so(lstrip: bool, tmp_path: Path) -> None:
+    pair = Pair("roberta", tmp_path)
+    described = json.loads((tmp_path / "tokenizer.json").read_text())
+    [mask] = [token for token in described["added_tokens"] if token["content"] == "<mask>"]
+    mask["lstrip"] = lstrip
+    (tmp_path / "tokenizer.json").write_text(json.dumps(described))
+    ours, tokenizer = chainrule.load(tmp_path), Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    text = "the [MASK] bit the man[MASK]"
+    ids = tokenizer.encode(text.replace("[MASK]", "<mask>"), add_special_tokens=False).ids
+    spaces = [tokenizer.id_to_token(number) for number in ids].count("\u0120")
+    assert spaces == (0 if lstrip else 1)
+    gaps = [place for place, number in enumerate(ids) if number == pair.mask]
+    expected = np.exp(log_softmax(pair.logits(ids)[gaps], pair.mask, pair.cls))
+    filled = ours.fill(text, top=3)
+    np.testing.assert_allclose(
+        [[probability for _, probability in gap] for gap in filled], np.sort(expected)[:, :-4:-1], rtol=1e-4
+    )
+    with pytest.raises(SettingError, match="there is no"):
+        ours.fill("the dog")
+
+
 def test_architectures_that_are_no_list_are_refused(tmp_path: Path) -> None:
     config = Pair("bert", tmp_path).folder / "config.json"
     config.write_text(json.dumps({**json.loads(config.read_text()), "architectures": 3}))
@@ -153,10 +176,13 @@ def test_what_a_masked_model_needs_is_asked_for(tmp_path: Path) -> None:
     folder = Pair("bert", tmp_path / "in").folder
     config = folder / "config.json"
     text = config.read_text()
-    for field, value in (("is_decoder", "true"), ("tie_word_embeddings", "false")):
+    for field, value, message in (
+        ("is_decoder", "true", "is_decoder"),
+        ("tie_word_embeddings", "false", r"lacks the tensor 'cls\.predictions\.decoder\.weight'"),
+    ):
         start = text.index(f'"{field}": ')
         config.write_text(text[:start] + f'"{field}": {value},' + text[text.index("\n", start) :])
-        with pytest.raises(ModelFormatError, match=field):
+        with pytest.raises(ModelFormatError, match=message):
             chainrule.load(folder)
     config.write_text(text)
     tokenizer = (folder / "tokenizer.json").read_text()

@@ -303,6 +303,13 @@ def test_what_does_not_fit_is_refused(folder: Path) -> None:
         ({"r": 0}, "r is 0; expected a number above 0"),
         ({"use_dora": True}, "use_dora is True, which is not supported"),
         ({"bias": "all"}, "bias is 'all'"),
+        *[
+            ({"init_lora_weights": way}, f"init_lora_weights is '{way}', which is not supported; expected True or")
+            for way in ("pissa", "pissa_niter_16", "olora", "corda", "loftq", "lora_ga")
+        ],
+        ({"alora_invocation_tokens": [5, 6]}, r"alora_invocation_tokens is \[5, 6\], .*; expected it to be missing"),
+        ({"arrow_config": {"top_k": 1}}, "arrow_config is"),
+        ({"of_the_future": 1}, "of_the_future is 1, which is not supported"),
     ],
 )
 def test_other_kinds_of_adapters_are_refused_by_name(changes: dict[str, Any], message: str, folder: Path) -> None:
@@ -311,6 +318,16 @@ def test_other_kinds_of_adapters_are_refused_by_name(changes: dict[str, Any], me
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
     with pytest.raises(ModelFormatError, match=message):
         chainrule.convert(folder / "hf", folder / "out", adapter=folder / "adapter")
+
+
+@pytest.mark.parametrize("changes", [{"init_lora_weights": "gaussian"}, {"init_lora_weights": False}, {"new": None}])
+def test_settings_that_change_no_number_are_taken(changes: dict[str, Any], folder: Path) -> None:
+    shutil.copytree(PEFT / "llama3", folder / "adapter")
+    path = folder / "adapter" / "adapter_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    adapted = chainrule.convert(folder / "hf", folder / "out", adapter=folder / "adapter")
+    plain = chainrule.convert(folder / "hf", folder / "plain", adapter=PEFT / "llama3")
+    np.testing.assert_array_equal(adapted.score(TEXTS), plain.score(TEXTS))
 
 
 def test_damaged_tensors_are_refused(folder: Path) -> None:

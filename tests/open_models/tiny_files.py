@@ -264,6 +264,9 @@ def write_gguf(path: Path, model: Any, tokenizer: Tokenizer, **changes: Any) -> 
         writer.add_token_merges([" ".join(merge) for merge in merges])
     writer.add_bos_token_id(1)
     writer.add_eos_token_id(0)
+    for name, value in changes.get("scaling", {}).items():
+        add = {str: writer.add_string, int: writer.add_uint32, float: writer.add_float32}[type(value)]
+        add(f"{architecture}.rope.scaling.{name}", value)
     if "turn_end" in changes:
         writer.add_eot_token_id(changes["turn_end"])
     with TemporaryDirectory() as folder:

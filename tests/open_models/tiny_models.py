@@ -30,7 +30,7 @@ _MARKERS: dict[str, Any] = {"vocab_size": ROWS, "bos_token_id": BEGIN, "eos_toke
 _LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
 
 
-def _gpt2(**changes: Any) -> Any:
+def gpt2(**changes: Any) -> Any:
     size = {"n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 64}
     return transformers.GPT2LMHeadModel(transformers.GPT2Config(**{**size, **_MARKERS, "bos_token_id": END, **changes}))
 
@@ -159,8 +159,8 @@ _MULTIPLIERS = {
 _EXPERTS = {"num_local_experts": 4, "num_experts_per_tok": 2, "head_dim": 4}
 
 CAUSAL: dict[str, Callable[[], Any]] = {
-    "gpt2": _gpt2,
-    "gpt2 with exact gelu, not tied": lambda: _gpt2(
+    "gpt2": gpt2,
+    "gpt2 with exact gelu, not tied": lambda: gpt2(
         activation_function="gelu", tie_word_embeddings=False, n_inner=20, layer_norm_epsilon=0.01
     ),
     "llama": _llama,

@@ -401,6 +401,8 @@ def open_shards(folder: Path, numbers: Sequence[int]) -> tuple[list[int], dict[i
         )
     with prefix_errors(str(folder)):
         edges, sizes = index_of(entry.settings)
+    if len(set(numbers)) < len(numbers):
+        raise SettingError(f"shards is {' '.join(map(str, numbers))}; name each shard once")
     tables = {}
     for k in numbers or range(len(sizes)):
         if not 0 <= k < len(sizes):

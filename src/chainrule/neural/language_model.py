@@ -165,8 +165,8 @@ class NeuralModel(NetworkVectors):
             parts.append(f"float64-layers:{wide}")
         if self.network.alone:
             parts.append("alone")
-        if self.network.begin is not None:
-            parts.append(f"begin:{self.network.begin}")
+        if self.network.begin is not None or self.network.config.first_read is not None:
+            parts.append(f"begin:{self.network.first_token}")
         return "|".join(parts)
 
     def score(

@@ -171,6 +171,8 @@ class Network(nn.Module):
             return END
         if self.begin is not None:
             return self.begin
+        if self.config.first_read is not None:
+            return self.config.first_read
         return BEGIN if self.config.begins_with == "<s>" else END
 
     def embed(self, tokens: Int64[Tensor, "B T"]) -> Float[Tensor, "B T D"]:

@@ -37,9 +37,21 @@ if TYPE_CHECKING:
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 _PREFIX = "base_model.model."
 _NAME = re.compile(r"(?:base_model\.model\.)?(.+)\.lora_([AB])(?:\.default)?\.weight")
-# Fields that change numbers here, with the only values that are supported.
-_FIXED: Json = {"use_dora": False, "lora_bias": False, "bias": "none", "modules_to_save": None}
-_FIXED |= {"layer_replication": None, "use_qalora": False, "trainable_token_indices": None, "target_parameters": None}
+# Fields that are computed with, or change no number of an adapter that was trained.
+_KNOWN = {
+    *("peft_type", "r", "lora_alpha", "use_rslora", "alpha_pattern", "rank_pattern", "base_model_name_or_path"),
+    *("auto_mapping", "peft_version", "revision", "task_type", "inference_mode", "target_modules", "exclude_modules"),
+    *("lora_dropout", "fan_in_fan_out", "layers_to_transform", "layers_pattern", "megatron_core", "megatron_config"),
+    *("loftq_config", "eva_config", "qalora_group_size", "runtime_config", "ensure_weight_tying", "corda_config"),
+    *("lora_ga_config",),  # of ways to begin, which init_lora_weights names
+}
+# Fields that change numbers, with the values with which a network is computed here. peft adds and subtracts other
+# beginnings of A and B from the base when it opens an adapter, which its folder does not have.
+_SUPPORTED: dict[str, tuple[object, ...]] = {
+    **dict.fromkeys(("use_dora", "lora_bias", "use_qalora"), (False,)),
+    "bias": ("none",),
+    "init_lora_weights": (True, False, "gaussian", "eva", "orthogonal"),
+}
 
 
 class Adapter(NamedTuple):
@@ -75,11 +87,13 @@ def read_config(folder: Path) -> Json:
     if not isinstance(config, dict) or config.get("peft_type") != "LORA":
         kind = config.get("peft_type") if isinstance(config, dict) else config
         raise ModelFormatError(f"{path}: peft_type is {kind!r:.80}; expected 'LORA'")
-    for name, value in _FIXED.items():
-        if config.get(name, value) not in (value, None, [], {}):
-            raise ModelFormatError(
-                f"{path}: {name} is {config[name]!r:.80}, which is not supported; expected {value!r}"
-            )
+    for name, value in config.items():
+        if name in _KNOWN or value is None or (isinstance(value, list | dict) and not value):
+            continue
+        supported = _SUPPORTED.get(name, ())
+        if not any(type(value) is type(each) and value == each for each in supported):
+            expected = " or ".join(map(repr, supported)) or "it to be missing or null"
+            raise ModelFormatError(f"{path}: {name} is {value!r:.80}, which is not supported; expected {expected}")
     for name in ("r", "lora_alpha"):
         number = config.get(name)
         if isinstance(number, bool) or not isinstance(number, int | float) or not 0 < number < 1 << 24:

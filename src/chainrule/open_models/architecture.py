@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.neural.config import NetworkConfig, TransformerConfig
-    from chainrule.neural.config.seq2seq import Seq2SeqConfig
+    from chainrule.neural.config.seq2seq import Seq2SeqConfig, Shared
 
     Json = dict[str, Any]
 
@@ -140,6 +140,37 @@ class Architecture:
     def is_bidirectional(self) -> bool:
         """Whether it reads a text with a token of its own on either side."""
         return self.family not in ("transformer", "conditional")
+
+
+# Whether both inputs share their vectors of tokens, and whether the output has those of its side -> our `shared`.
+SHARING: dict[tuple[bool, bool], Shared] = {
+    (True, True): "all",
+    (True, False): "inputs",
+    (False, True): "target",
+    (False, False): "none",
+}
+
+
+def shared_vectors(
+    shared: str, source: str, target: str, output: str
+) -> tuple[tuple[Tensor, ...], dict[str, tuple[str, ...]]]:
+    """Return the rows for vectors of tokens that two sides and the output may share, and the aliases of the names.
+
+    shared: the tensor of all, or of both inputs. source, target, output: those of one part each.
+    """
+
+    def row(ours: str, theirs: str, *kinds: Shared) -> Tensor:
+        return Tensor(ours, theirs, by_token=True, when=lambda config: config.shared in kinds)
+
+    rows = (
+        row("output.weight", shared, "all"),
+        row("output.weight", target, "target"),
+        row("output.weight", output, "inputs", "none"),
+        row("source_embedding.weight", shared, "inputs"),
+        row("source_embedding.weight", source, "target", "none"),
+        row("embedding.weight", target, "none"),
+    )
+    return rows, {shared: (source, target, output), source: (shared,), target: (shared, output)}
 
 
 # What activations are called; gelu_new and its like are the form with tanh.

@@ -6,6 +6,7 @@ keeps the ids of its tokenizer.json, with <unk>, <s> and </s> added after them; 
 
 from __future__ import annotations
 
+import functools
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -91,7 +92,8 @@ def export_model(config: NetworkConfig, arrays: Mapping[str, ndarray], tokenizer
     else:
         tokens = _native_tokens(tokenizer, splitter, config.context)
     tensors = _tensors(architecture, config, arrays, tokens.ours)
-    dtype = _TYPES[arrays["embedding.weight"].dtype]
+    # That of all tensors: transformers rounds to it the norms in float32 that a GGUF file in 16 bits has.
+    dtype = _TYPES[functools.reduce(_wider, (tensor.dtype for tensor in tensors.values()))]
     written: Json = {
         "pad_token_id": None,
         **write_settings(architecture, config),
@@ -204,6 +206,11 @@ def _tensors(
     return tensors | {name: np.stack(rows) for name, rows in of_experts.items()}
 
 
+def _wider(first: np.dtype[Any], second: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the type that holds numbers of both."""
+    return first if first == second else np.dtype("float32")
+
+
 def _narrowed(array: ndarray, kind: np.dtype[Any]) -> ndarray:
     """An array in its original 16 bits, if it was widened from these."""
     if array.dtype == kind or array.dtype != np.float32:
@@ -224,7 +231,9 @@ def _tokens_of(origin: Json, splitter: Subword) -> _Tokens:
     usual = {"bos": begin, "eos": end}
     if numbering.masked:
         usual, begin, end = {"mask": begin, "cls": end, "sep": numbering.closing}, None, None
-    config = origin["tokenizer_config"] or _tokenizer_config(splitter, usual)
+    config = origin["tokenizer_config"]
+    if config.keys() <= {"add_bos_token"}:  # of a file that is no folder
+        config = {**_tokenizer_config(splitter, usual), **config}
     files[hugging_face.TOKENIZER_CONFIG] = _json_bytes(config)
     if origin["chat_template"] is not None:
         files[hugging_face.CHAT_TEMPLATE] = origin["chat_template"].encode()

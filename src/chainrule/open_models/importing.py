@@ -20,7 +20,7 @@ from chainrule.neural.config import NetworkConfig, settings_of
 from chainrule.neural.config.seq2seq import Seq2SeqConfig
 from chainrule.open_models.architectures import ARCHITECTURES
 from chainrule.open_models.identify import architecture_of, text_part
-from chainrule.open_models.mapping import Tensors, arrays_of, read_settings, rows_of
+from chainrule.open_models.mapping import Tensors, arrays_of, read_settings, rows_of, untied
 from chainrule.open_models.quantised import unpacked
 from chainrule.open_models.sentence_encoders import read_pooling
 from chainrule.open_models.sentencepiece import definition_of_file
@@ -79,9 +79,12 @@ def import_checkpoint(checkpoint: Checkpoint, progress: Progress = silent, *, ex
             f"{checkpoint.location}: is a seq2seq model, a {architecture.model_type}; expected a model of one text"
         )
     tensors = Tensors(architecture, checkpoint)
+    config, changes, untied_warnings = untied(architecture, config, tensors)
+    assert isinstance(config, NetworkConfig)
+    checkpoint = checkpoint._replace(config={**checkpoint.config, **changes})
     splitter = splitter_of(checkpoint)
     numbering, warnings = _numbering_of(checkpoint, architecture, tensors, splitter)
-    warnings += left_out
+    warnings += [*left_out, *untied_warnings]
     tokenizer = Tokenizer(splitter, vocabulary_of(splitter, numbering))
     splitter.forget_numbers()
     release_freed_memory()  # before weights take more
@@ -331,8 +334,10 @@ def import_pair(checkpoint: Checkpoint, progress: Progress = silent) -> Imported
             "text; expected one of a text given another"
         )
     config, ignored = read_settings(architecture, checkpoint.config, checkpoint.location)
-    assert isinstance(config, Seq2SeqConfig)
     tensors = Tensors(architecture, checkpoint)
+    config, changes, untied_warnings = untied(architecture, config, tensors)
+    assert isinstance(config, Seq2SeqConfig)
+    checkpoint = checkpoint._replace(config={**checkpoint.config, **changes})
     tensors.check_layers(config.encoder_layers + config.decoder_layers)
     rows = _rows(architecture, config, tensors)
     sides = open_sides(checkpoint, *rows)
@@ -346,7 +351,11 @@ def import_pair(checkpoint: Checkpoint, progress: Progress = silent) -> Imported
         progress("opening", done + 1, len(shapes))
     tokens = {"tokens": sides.target_numbering._asdict(), "source_tokens": sides.source_numbering._asdict()}
     record = record_of(
-        checkpoint, {name: array.shape for name, array in arrays.items()}, ignored, sides.warnings, tokens
+        checkpoint,
+        {name: array.shape for name, array in arrays.items()},
+        ignored,
+        [*sides.warnings, *untied_warnings],
+        tokens,
     )
     return ImportedPair(settings_of(config), arrays, sides.source, sides.target, record)
 

@@ -144,7 +144,8 @@ def open_llama2c(path: Path, tokenizer: Path | None = None) -> Checkpoint:
         "eos_token_id": _END,
     }
     definition = _definition(tokenizer, abs(header.tokens))
-    return Checkpoint(str(path), config, tensors, dict.fromkeys(tensors, str(path)), definition)
+    files = dict.fromkeys(tensors, str(path))
+    return Checkpoint(str(path), config, tensors, files, definition, tokenizer_config={"add_bos_token": True})
 
 
 def _definition(path: Path, tokens: int) -> bytes:

@@ -17,7 +17,7 @@ from chainrule.base.bfloat16 import has_nan, widen
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural.config import TransformerConfig
 from chainrule.neural.config.seq2seq import Seq2SeqConfig
-from chainrule.open_models.architecture import REQUIRED, Rule, Setting
+from chainrule.open_models.architecture import REQUIRED, SHARING, Rule, Setting
 from chainrule.open_models.quantised import changed
 from chainrule.open_models.vocabulary import rows_by_ours
 from chainrule.storage.config_json import CONFIG
@@ -64,11 +64,23 @@ _FIXED: dict[str, Any] = {
 _FIXED |= {"pruned_heads": {}, "is_decoder": False, "tie_encoder_decoder": False}
 # Settings of ours that change nothing in a network that has been trained, or that the vocabulary decides on.
 _NO_MATTER = {
-    *("memory", "begins_with", "ends", "banned", "initialisation", "zero_projections", "cutoffs", "noise_samples"),
+    *(
+        "memory",
+        "begins_with",
+        "first_read",
+        "ends",
+        "banned",
+        "initialisation",
+        "zero_projections",
+        "cutoffs",
+        "noise_samples",
+    ),
     *("noise_power", "dropout", "attention_dropout", "embedding_dropout", "masks", "masked_share", "random_share"),
     *("kept_share", "closed_by", "text_pooling", "unit_length", "most_tokens"),
     *("before_source", "after_source", "before_target"),
 }
+
+_ROWS_AT_ONCE = 4096  # of matrices that are compared
 
 
 def read_settings(
@@ -217,10 +229,11 @@ class Tensors:
     def __init__(self, architecture: Architecture, checkpoint: Checkpoint) -> None:
         """Raises ModelFormatError where a name stands twice, with a prefix and without."""
         self.location, self.config, self._checkpoint = checkpoint.location, checkpoint.config, checkpoint
-        self._aliases = architecture.aliases
+        self._aliases = dict(architecture.aliases)
         self._whole: set[str] = set()  # names of tensors that were found to hold numbers
         self.names: dict[str, str] = {}  # as they are in the file
         prefix, own = architecture.prefix, {name for row in architecture.tensors for name in row.names(0)}
+        own |= {other for others in architecture.aliases.values() for other in others}
         for name in checkpoint.tensors:
             full = name
             for old, new in architecture.old_endings.items():
@@ -240,8 +253,16 @@ class Tensors:
                 f"{self.location}: {CONFIG}: asks for {layers:,} layers, but has {len(self.names)} tensors"
             )
 
-    def _in_file(self, name: str) -> str:
-        """The full name, or the alias, of a tensor that exists. Raises ModelFormatError."""
+    def has(self, name: str) -> bool:
+        """Return whether a tensor exists, under its name or an alias."""
+        return any(each in self.names for each in (name, *self._aliases.get(name, ())))
+
+    def alias(self, name: str, other: str) -> None:
+        """Take a tensor for another one, which the file lacks."""
+        self._aliases[name] = (other,)
+
+    def in_file(self, name: str) -> str:
+        """Return the full name, or the alias, of a tensor that exists. Raises ModelFormatError."""
         names = [each for each in (name, *self._aliases.get(name, ())) if each in self.names]
         if not names:
             raise ModelFormatError(f"{self.location}: lacks the tensor {name!r}")
@@ -249,7 +270,7 @@ class Tensors:
 
     def stored(self, name: str) -> StoredMatrix | None:
         """A matrix as the file has it, where it is quantised in a form that products know. Raises ModelFormatError."""
-        matrix: StoredMatrix | None = self._checkpoint.stored(self.names[self._in_file(name)])
+        matrix: StoredMatrix | None = self._checkpoint.stored(self.names[self.in_file(name)])
         return matrix
 
     def shape(self, name: str) -> tuple[int, ...]:
@@ -259,7 +280,7 @@ class Tensors:
 
     def sound(self, name: str) -> ndarray:
         """A tensor that exists and holds numbers. Raises ModelFormatError."""
-        name = self._in_file(name)
+        name = self.in_file(name)
         tensor = self._checkpoint.tensors[self.names[name]]
         location = self._checkpoint.files.get(self.names[name], self.location)
         if tensor.dtype.kind not in "fV" or tensor.dtype.itemsize > 4:
@@ -271,6 +292,18 @@ class Tensors:
         self._whole.add(name)
         return tensor
 
+    def are_same(self, *names: str) -> bool:
+        """Return whether all hold the same numbers, in whatever type. Raises ModelFormatError."""
+        first, *others = (self.sound(name) for name in dict.fromkeys(map(self.in_file, names)))
+        pieces = range(0, len(first), _ROWS_AT_ONCE)
+        return all(
+            first.shape == other.shape
+            and all(
+                np.array_equal(widen(first[i : i + _ROWS_AT_ONCE]), widen(other[i : i + _ROWS_AT_ONCE])) for i in pieces
+            )
+            for other in others
+        )
+
 
 def rows_of(architecture: Architecture, tensors: Tensors) -> int:
     """The number of tokens that have a vector. Raises ModelFormatError."""
@@ -281,6 +314,60 @@ def rows_of(architecture: Architecture, tensors: Tensors) -> int:
             f"{tensors.location}: the tensor {name!r} is {list(shape)}, but vocab_size in {CONFIG} is {said!r}"
         )
     return shape[0]
+
+
+def untied(
+    architecture: Architecture, config: NetworkConfig | Seq2SeqConfig, tensors: Tensors
+) -> tuple[NetworkConfig | Seq2SeqConfig, Json, list[str]]:
+    """Return the settings with matrices untied that the file has with other numbers; the fields of config.json that
+    this changes; and warnings.
+
+    Files are so whose output was trained by itself, with config.json as it was. Raises ModelFormatError.
+    """
+    own = replace(config, shared="none") if isinstance(config, Seq2SeqConfig) else replace(config, tied=False)
+    names = _first_names(architecture, own)
+    output, embedding = names.get("output.weight"), names.get("embedding.weight")
+    if output is None or embedding is None:
+        return config, {}, []
+    differing: list[tuple[str, str]] = []
+
+    def is_shared(first: str, second: str) -> bool:
+        """Whether both are in the file with the same numbers, or one of them alone."""
+        if not (tensors.has(first) and tensors.has(second)) or tensors.are_same(first, second):
+            return True
+        differing.append((tensors.in_file(first), tensors.in_file(second)))
+        return False
+
+    after: NetworkConfig | Seq2SeqConfig
+    if isinstance(config, Seq2SeqConfig):
+        source, shared = names["source_embedding.weight"], _first_names(architecture, config)["output.weight"]
+        if config.shared == "all" and output not in tensors.names:
+            tensors.alias(output, shared)
+        inputs = config.shared in ("all", "inputs") and is_shared(source, embedding)
+        outputs = config.shared in ("all", "target") and is_shared(output, embedding)
+        after = replace(config, shared=SHARING[inputs, outputs])
+        if after.shared == "none" and shared not in map(tensors.in_file, (source, embedding, output)):
+            tensors.names.pop(shared, None)  # no part uses it
+    elif config.tied and not is_shared(output, embedding):
+        after = own
+    else:
+        after = config
+    before, now = (write_settings(architecture, each) for each in (config, after))
+    changes = {name: value for name, value in now.items() if differing and before.get(name) != value}
+    return (
+        after,
+        changes,
+        [
+            f"{tensors.location}: {CONFIG} says that {first!r} and {second!r} are the same, but they hold other "
+            "numbers; each is used"
+            for first, second in differing
+        ],
+    )
+
+
+def _first_names(architecture: Architecture, config: NetworkConfig | Seq2SeqConfig) -> dict[str, str]:
+    """Return their first tensor of each array of ours, in the first layer."""
+    return {row.ours: row.names(0)[0] for row in architecture.tensors if row.when is None or row.when(config)}
 
 
 def arrays_of(
@@ -310,7 +397,7 @@ def arrays_of(
                 continue
             if name not in shapes:
                 continue
-            used |= set(sources)
+            used |= set(map(tensors.in_file, sources))
             if name in packable and not row.of_experts:
                 change = partial(_made, row.change.to_ours, config)
                 packed = _as_stored(sources, change, numbering if row.by_token else None, shapes[name], tensors)
@@ -333,16 +420,28 @@ def arrays_of(
                     f"they should make {list(shapes[name])}"
                 )
             yield name, array
-    used |= {name for row in architecture.tensors if row.by_token for name in row.names(0)}  # tied
-    used |= {name for names in architecture.aliases.values() for name in names}
     for name, values in architecture.computed.items():
         used.add(name)
         _check_computed(name, values, config, tensors)
-    if left := sorted(tensors.names.keys() - used):
-        raise ModelFormatError(
-            f"{tensors.location}: has the tensor {left[0]!r}, which a {architecture.model_type} with the settings "
-            f"of its {CONFIG} does not have"
-        )
+    for name in sorted(tensors.names.keys() - used):
+        same = sorted(_same_as(name, architecture) & used)
+        if not same:
+            raise ModelFormatError(
+                f"{tensors.location}: has the tensor {name!r}, which a {architecture.model_type} with the settings "
+                f"of its {CONFIG} does not have"
+            )
+        if not tensors.are_same(name, same[0]):
+            raise ModelFormatError(
+                f"{tensors.location}: the tensors {name!r} and {same[0]!r} are one in a {architecture.model_type}, but "
+                "hold other numbers; take the one that is not used out of the file"
+            )
+
+
+def _same_as(name: str, architecture: Architecture) -> set[str]:
+    """Return the names of the tensors that a further one repeats: tied matrices, and those with several names."""
+    tied = {row.names(0)[0] for row in architecture.tensors if row.by_token and row.ours.endswith("weight")}
+    groups = [tied, *({key, *names} for key, names in architecture.aliases.items())]
+    return {other for group in groups if name in group for other in group - {name}}
 
 
 def _made(to_ours: Callable[[list[ndarray], Any], ndarray], config: object, parts: list[ndarray]) -> ndarray:

@@ -119,28 +119,38 @@ _FAR = 1 << 40
 
 class StoredMatrix(NamedTuple):
     """Rows of blocks, as a file has them. sources: of each tensor its type and its blocks, (rows, blocks, bytes).
-    order: the rows of the matrix, as numbers of rows of all sources; -1 for one of zeros.
+    order: the rows of the matrix, as numbers of rows of all sources; -1 for one of zeros. is_transposed: whether these
+    rows are the columns of what it stands for.
     """
 
     sources: tuple[tuple[BlockType, UInt8[ndarray, "rows blocks bytes"]], ...]
     order: Int64[ndarray, " N"]
+    is_transposed: bool = False
 
     @property
     def shape(self) -> tuple[int, int]:
+        rows, columns = len(self.order), self.columns
+        return (columns, rows) if self.is_transposed else (rows, columns)
+
+    @property
+    def columns(self) -> int:
+        """The numbers in a row of blocks."""
         kind, blocks = self.sources[0]
-        return len(self.order), blocks.shape[1] * kind.weights
+        return blocks.shape[1] * kind.weights
 
     def with_rows(self, rows: Int64[ndarray, " n"]) -> StoredMatrix:
         """Some rows, by their numbers in this matrix; -1 for one of zeros."""
         return self._replace(order=np.where(rows < 0, -1, self.order[rows]))
 
     def pack(self) -> UInt8[ndarray, " bytes"] | None:
-        """The matrix for products; None where rows of different types do not come in groups.
+        """The matrix for products; None where rows of different types do not come in groups, or are columns.
 
         Raises ValueError where a scale is not a number.
         """
         from chainrule.neural.packed.layouts import FORMS, LANES, packed
 
+        if self.is_transposed:
+            return None
         ends = np.cumsum([len(blocks) for _, blocks in self.sources])
         of_source = np.searchsorted(ends, self.order, "right")
         types = [list(FORMS).index(kind.name) for kind, _ in self.sources]
@@ -163,7 +173,7 @@ class StoredMatrix(NamedTuple):
 
     def _chunks(self, begin: int, end: int, of_source: Int64[ndarray, " N"]) -> Iterator[Quantised]:
         """Raises ValueError."""
-        step = max(1, _TOGETHER // self.shape[1] // 16) * 16  # whole groups
+        step = max(1, _TOGETHER // self.columns // 16) * 16  # whole groups
         ends = np.cumsum([0, *(len(blocks) for _, blocks in self.sources)])
         for first in range(begin, end, step):
             order, own = self.order[first : min(first + step, end)], of_source[first : min(first + step, end)]
@@ -202,11 +212,11 @@ def _quantised(kind: BlockType, blocks: UInt8[ndarray, "rows blocks bytes"]) -> 
 
 
 def changed(change: Callable[[list[ndarray]], ndarray], matrices: Sequence[StoredMatrix]) -> StoredMatrix | None:
-    """What a function of arrays makes of matrices, where it only joins them and chooses rows; else None.
+    """What a function of arrays makes of matrices, where it only joins them, transposes and chooses rows; else None.
 
     It is tried on the numbers of the rows, in three columns that any computation would change in different ways.
     """
-    if len({matrix.shape[1] for matrix in matrices}) != 1:
+    if len({matrix.columns for matrix in matrices}) != 1:
         return None
     sources = tuple(source for matrix in matrices for source in matrix.sources)
     order, first = [], 0
@@ -217,14 +227,19 @@ def changed(change: Callable[[list[ndarray]], ndarray], matrices: Sequence[Store
     probes, first = [], 0
     for matrix in matrices:
         rows = np.arange(first, first + len(matrix.order)) + 1
-        probes.append(np.stack((rows, rows + _FAR, -rows), 1))
+        probes.append(np.stack((rows, rows + _FAR, -rows), 0 if matrix.is_transposed else 1))
         first += len(rows)
     try:
         made = change(probes)
     except (ValueError, IndexError, TypeError, AttributeError):
         return None
-    if made.ndim != 2 or made.shape[1] != 3 or made.dtype != np.int64:
+    if made.ndim != 2 or made.dtype != np.int64:
         return None
-    number = made[:, 0]
-    is_same = (made[:, 1] == number + _FAR) & (made[:, 2] == -number) & (number > 0) & (number <= len(all_rows))
-    return StoredMatrix(sources, all_rows[number - 1]) if is_same.all() else None
+    for is_transposed, columns in ((False, made.T), (True, made)):
+        if len(columns) != 3:
+            continue
+        number, far, negative = columns
+        is_same = (far == number + _FAR) & (negative == -number) & (number > 0) & (number <= len(all_rows))
+        if is_same.all():
+            return StoredMatrix(sources, all_rows[number - 1], is_transposed)
+    return None

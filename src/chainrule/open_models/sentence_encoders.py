@@ -31,7 +31,9 @@ _MODULES = ("Transformer", "Pooling", "Normalize")
 def without_output(architecture: Architecture) -> Architecture:
     """An architecture of masked models as one of networks that predict nothing; they name tensors without a prefix."""
     rows = [row for row in architecture.tensors if row.ours.startswith(_OUTPUT)]
-    names = (re.escape(name.removeprefix(architecture.prefix)) for row in rows for name in row.names(0))
+    own = [name for row in rows for name in row.names(0)]
+    own += [other for name in own for other in architecture.aliases.get(name, ())]
+    names = (re.escape(name.removeprefix(architecture.prefix)) for name in own)
     outputs = tuple(f"({re.escape(architecture.prefix)})?{name}" for name in names)
     implied = {name: value for name, value in architecture.implied.items() if not name.startswith("output_")}
     return replace(

@@ -38,6 +38,7 @@ class TokenIdMap(NamedTuple):
 
     other_ends: further ids of theirs that end a text. masked: whether `begin` is the mask, and `end` the token that is
     read before a text, as </s> is here. closing: for such a model, the token that is read after a text; None for none.
+    before: the token that is read before a text, where it is neither `begin` nor `end`; None where it is one of them.
     """
 
     rows: int
@@ -47,6 +48,14 @@ class TokenIdMap(NamedTuple):
     other_ends: tuple[int, ...] = ()
     masked: bool = False
     closing: int | None = None
+    before: int | None = None
+
+    @property
+    def first(self) -> int | None:
+        """Their id of what is read before a text."""
+        if self.before is not None:
+            return self.before
+        return self.end if self.masked or self.begin is None else self.begin
 
     def theirs(self) -> Int64[ndarray, " ours"]:
         """Their id of each token of ours; -1 for none."""
@@ -69,17 +78,21 @@ class TokenIdMap(NamedTuple):
             return {"closed_by": closing, "banned": tuple(missing)}
         return {
             "begins_with": "</s>" if self.begin is None else "<s>",
+            **({} if self.before is None else {"first_read": int(self.ours()[self.before])}),
             "ends": tuple(self.ours()[list(self.other_ends)].tolist()),
             "banned": tuple(missing),
         }
 
 
-def name_before(record: Json, splitter: Subword) -> str | None:
-    """The others' name of the token that their model reads before a text, </s> here; None for a model of ours."""
+def name_before(record: Json, splitter: Subword, chosen: int | None = None) -> str | None:
+    """Return the others' name of the token that their model reads before a text; None for a model of ours.
+
+    chosen: our id of the token that was asked for in its place, if any.
+    """
     if (origin := record.get("hugging_face")) is None:
         return None
     numbering = TokenIdMap(**origin["tokens"])
-    number = numbering.end if numbering.masked or numbering.begin is None else numbering.begin
+    number = numbering.first if chosen is None else int(numbering.theirs()[chosen])
     return next((name for name, own in splitter.numbers.items() if own == number), None)
 
 
@@ -135,7 +148,9 @@ def numbering_of(
     ends, warnings = ends_of(checkpoint, splitter.numbers)
     begin = _begin(checkpoint, splitter)
     check_ids(location, rows, eos_token_id=ends, bos_token_id=[] if begin is None else [begin])
-    return numbering_by_markers(rows, splitter.unknown, begin, ends), warnings
+    numbering = numbering_by_markers(rows, splitter.unknown, begin, ends)
+    first = begin if _adds_begin(checkpoint, splitter) else _separator(checkpoint, splitter, begin, ends)
+    return numbering if first in (None, numbering.first) else numbering._replace(before=first), warnings
 
 
 def numbering_by_markers(rows: int, unknown: int | None, begin: int | None, ends: Sequence[int]) -> TokenIdMap:
@@ -229,6 +244,51 @@ def _begin(checkpoint: Checkpoint, splitter: Subword) -> int | None:
         if type(value) is int:
             return value
     return splitter.numbers.get(token) if token is not None else None
+
+
+# Tokens that stand between the documents of pre-training, by the names that models have for them.
+_SEPARATORS = (
+    "<|endoftext|>",
+    "<|end_of_text|>",
+    "</s>",
+    "<eos>",
+    "<|eos|>",
+    "<｜end▁of▁sentence｜>",
+    "[EOS]",
+    "<EOS>",
+)
+# Tokenizers that put the bos before a text where their tokenizer_config.json does not say whether.
+_BEGIN_BY_DEFAULT = ("Llama", "CodeLlama", "Gemma")
+
+
+def _adds_begin(checkpoint: Checkpoint, splitter: Subword) -> bool:
+    """Return whether the tokenizer of others puts a token before a text."""
+    if _put_before(splitter.post_processor) in splitter.numbers:
+        return True
+    if (said := checkpoint.tokenizer_config.get("add_bos_token")) is not None:
+        return said is True
+    kind = str(checkpoint.tokenizer_config.get("tokenizer_class")).removesuffix("Fast").removesuffix("Tokenizer")
+    return kind in _BEGIN_BY_DEFAULT
+
+
+def _separator(checkpoint: Checkpoint, splitter: Subword, begin: int | None, ends: Sequence[int]) -> int | None:
+    """Return the id of the token that stood between documents in training, for models without one before a text: the
+    file's end of a text or its bos, if that is such a token by name; else any token with such a name; else the first
+    of these two that the chat template does not name, since that one begins or ends a turn.
+    """
+    names = {number: name for name, number in splitter.numbers.items()}
+    stated = _content(checkpoint.tokenizer_config.get("eos_token"))
+    marked = [*([splitter.numbers[stated]] if stated in splitter.numbers else []), *ends]
+    marked += [] if begin is None else [begin]
+    for number in marked:
+        if names.get(number) in _SEPARATORS:
+            return number
+    for name in _SEPARATORS:
+        if name in splitter.numbers:
+            return splitter.numbers[name]
+    template = str(checkpoint.chat_template or checkpoint.tokenizer_config.get("chat_template") or "")
+    own = [*([] if begin is None else [begin]), *ends]
+    return next((number for number in own if names.get(number, "") not in template), begin)
 
 
 def _put_before(processor: Json | None) -> str | None:

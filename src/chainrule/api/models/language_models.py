@@ -38,6 +38,7 @@ from chainrule.protocol import END
 from chainrule.report.beam_tree import compare_with_greedy, tree_json, tree_page, tree_svg
 from chainrule.text.corpus.corpus import source_of
 from chainrule.text.corpus.records import raise_error
+from chainrule.text.tokenization.subword import Subword
 from chainrule.text.tokenization.tokenizer import MASK, masked_tokens
 
 if TYPE_CHECKING:
@@ -374,8 +375,25 @@ class MaskedModel(ScoringModel, EmbeddingModel):
             raise TypeError(f"this takes one text and a mask, each a str; found {text!r} and {mask!r}")
         if not isinstance(top, int) or top < 1:
             raise SettingError(f"top is {top!r}; expected 1 or more")
-        log_probs, tokens = top_of(self.engine.fill(masked_tokens(self.tokenizer, text, mask)), top)
+        log_probs, tokens = top_of(self.engine.fill(self._masked(text, mask)), top)
         return [self._named_probs(*row) for row in zip(tokens, log_probs, strict=True)]
+
+    def _masked(self, text: str, mask: str) -> Int32[ndarray, " T"]:
+        """Return the tokens of a text with <s> for each mask. The tokenizer of an opened model says what becomes of the
+        spaces around its mask (`lstrip`), unless the text spells another of its special tokens, which is text here.
+
+        Raises SettingError, MarkerError.
+        """
+        origin, splitter = self.record.get("hugging_face"), self.tokenizer.splitter
+        if origin is not None and isinstance(splitter, Subword) and mask.strip() and mask in text:
+            from chainrule.open_models.importing import OpenPromptEncoder
+
+            number = origin["tokens"]["begin"]
+            own = next((name for name, each in splitter.numbers.items() if each == number), None)
+            parts = text.split(mask)
+            if own is not None and not any(name in part for name in splitter.special_tokens for part in parts):
+                return OpenPromptEncoder(origin, splitter).encode(own.join(parts))
+        return masked_tokens(self.tokenizer, text, mask)
 
     def follows(self, first: str, second: str) -> float:
         """P(the second sentence follows the first), by a model that was trained with `next_sentence`.

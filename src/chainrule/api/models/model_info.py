@@ -12,7 +12,9 @@ from chainrule.base.tables import text_of_rows
 from chainrule.drawing.pages import html_table
 from chainrule.evaluation.likelihood import model_signature, token_signature
 from chainrule.families.table import FAMILIES
+from chainrule.open_models.vocabulary import name_before
 from chainrule.report.model_card import model_rows
+from chainrule.text.tokenization.subword import Subword
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,10 +73,13 @@ class ModelInfo:
 def info_of_model(parts: ModelParts, *, size: int | None = None) -> ModelInfo:
     """The info of a model. size: its bytes on disk, where they are known."""
     tokenizer = parts.tokenizer
+    splitter, chosen = tokenizer.splitter, getattr(getattr(parts.engine, "network", None), "begin", None)
+    before = name_before(parts.record, splitter, chosen) if isinstance(splitter, Subword) else None
     return ModelInfo(
         family=parts.family,
         tokenizer=f"{tokenizer.name} (loses: {tokenizer.loses}; literal markers in a text: "
-        f"{tokenizer.markers if tokenizer.sees_markers else 'read like any other text'})",
+        f"{tokenizer.markers if tokenizer.sees_markers else 'read like any other text'}"
+        f"{'' if before is None else f'; a text is read after {before}'})",
         vocabulary_size=tokenizer.vocabulary_size,
         parameters=_parameters(parts.record),
         ngrams=_ngrams(parts.record),

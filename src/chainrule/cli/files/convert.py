@@ -116,6 +116,7 @@ def convert(
     from chainrule.api.models.ngram_files import check_ngram_file, save_ngram_file
     from chainrule.api.seq2seq.seq2seq_model import is_seq2seq
     from chainrule.base.files import FST_SUFFIXES, WORD_LIST_SUFFIXES, ends_in
+    from chainrule.ngram.layouts import base_of
     from chainrule.ngram.models.sharded_model import ShardedModel
     from chainrule.text.tokenization.config import TokenizerConfig
 
@@ -181,6 +182,11 @@ def convert(
             note(f"{target}: a folder of shards, as {source} is; for one file, name it .arpa or .arpa.gz")
         if shards is not None:
             converted = in_shards(converted, shards, progress)
+            if (made := len(base_of(converted.engine).edges) - 1) < shards:
+                note(
+                    f"{target}: {made} of {shards} shards; the n-grams beyond unigrams are too "
+                    "few for more, and each shard has all unigrams"
+                )
         save_or_keep(converted, target, overwrite=overwrite, progress=progress)
 
 

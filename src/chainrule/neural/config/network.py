@@ -90,6 +90,9 @@ class NetworkConfig:
         "what is read before a text; </s>: the end of the text before it, as in a stream; <s>: a token of its own",
         is_rare=True,
     )
+    first_read: int | None = option(
+        None, "the token that is read before a text, where it is neither <s> nor </s>", least=0, is_rare=True
+    )
     closed_by: int | None = option(
         None, "bidirectional networks: the token that is read after a text; nothing: none", least=3, is_rare=True
     )

@@ -53,7 +53,7 @@ BART = replace(
         Rule(("max_position_embeddings",), _read_length, _write_length),
     ),
     tensors=(
-        *(row for row in MARIAN.tensors if row.when is None or row.theirs == "model.shared.weight"),
+        *MARIAN.tensors,
         *(Tensor(f"{ours}.places.weight", f"model.{theirs}.embed_positions.weight") for ours, theirs in _SIDES),
         *(
             row

@@ -28,10 +28,8 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
 
-_ALWAYS_IGNORED = (  # the output's bias again; 0, 1, 2, ...
-    r"(bert\.)?cls\.predictions\.decoder\.bias",
-    r"bert\.embeddings\.position_ids",
-)
+TIED = Setting("tie_word_embeddings", "tied", True)
+_ALWAYS_IGNORED = (r"bert\.embeddings\.position_ids",)  # 0, 1, 2, ...
 _NEXT_SENTENCE = (r"bert\.pooler\.dense\.(weight|bias)", r"(bert\.)?cls\.seq_relationship\.(weight|bias)")
 _BLOCK, _LAYER = "encoder.blocks.{layer}.", "bert.encoder.layer.{layer}."
 _ATTENTION = tuple(f"{_LAYER}attention.self.{name}" for name in ("query", "key", "value"))
@@ -60,7 +58,6 @@ BERT = Architecture(
         "positions": "learned",
         "query_key_norm": False,
         "biases": True,
-        "tied": True,
         "output_transform": True,
         "output_bias": True,
     },
@@ -73,6 +70,7 @@ BERT = Architecture(
         Rule(("type_vocab_size",), _read_types, lambda config: {"type_vocab_size": max(1, config.segments)}),
         Setting("layer_norm_eps", "norm_epsilon", 1e-12),
         Setting("hidden_act", "feed_forward", "gelu", ACTIVATIONS),
+        TIED,
     ),
     tensors=(
         Tensor("embedding.weight", "bert.embeddings.word_embeddings.weight", by_token=True),
@@ -90,7 +88,7 @@ BERT = Architecture(
         Tensor("output.weight", "cls.predictions.decoder.weight", by_token=True),
         Tensor("output.bias", "cls.predictions.bias", by_token=True),
     ),
-    fixed={"position_embedding_type": "absolute", "tie_word_embeddings": True},
+    fixed={"position_embedding_type": "absolute"},
     ignored=(
         *("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout", "directionality"),
         *("pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers", "pooler_size_per_head"),
@@ -99,6 +97,7 @@ BERT = Architecture(
     ignored_tensors=(*_ALWAYS_IGNORED, *_NEXT_SENTENCE),
     prefix="bert.",
     old_endings={".gamma": ".weight", ".beta": ".bias"},
+    aliases={"cls.predictions.bias": ("cls.predictions.decoder.bias",)},
 )
 
 BERT_WITH_PAIRS = replace(
@@ -126,6 +125,7 @@ DISTILBERT = Architecture(
         Setting("hidden_dim", "feed_forward_width"),
         Setting("max_position_embeddings", "context", 512),
         Setting("activation", "feed_forward", "gelu", ACTIVATIONS),
+        TIED,
     ),
     tensors=(
         Tensor("embedding.weight", "distilbert.embeddings.word_embeddings.weight", by_token=True),
@@ -143,7 +143,7 @@ DISTILBERT = Architecture(
         Tensor("output.bias", "vocab_projector.bias", by_token=True),
     ),
     # Sinusoids only initialise its table of positions, which the file contains.
-    fixed={"tie_word_embeddings": True, "tie_weights_": True},
+    fixed={"tie_weights_": True},
     ignored=("sinusoidal_pos_embds", "dropout", "attention_dropout", "qa_dropout", "seq_classif_dropout"),
     ignored_tensors=(r"distilbert\.embeddings\.position_ids",),
     prefix="distilbert.",
@@ -194,11 +194,11 @@ ROBERTA = replace(
     tensors=tuple(map(rename_row, BERT.tensors)),
     ignored_tensors=(
         r"roberta\.pooler\.dense\.(weight|bias)",
-        r"(roberta\.)?lm_head\.decoder\.bias",
         r"roberta\.embeddings\.position_ids",
     ),
     prefix="roberta.",
     old_endings={},
+    aliases={"lm_head.bias": ("lm_head.decoder.bias",)},
 )
 
 XLM_ROBERTA = replace(ROBERTA, model_type="xlm-roberta", class_name="XLMRobertaForMaskedLM")
@@ -229,10 +229,9 @@ MPNET = replace(
         *(rename_row(row, _rename_for_mpnet) for row in ROBERTA.tensors if row.ours != "encoder.segments"),
         Tensor("encoder.bias.numbers", "mpnet.encoder.relative_attention_bias.weight"),
     ),
-    fixed={"tie_word_embeddings": True, "relative_attention_num_buckets": 32},
+    fixed={"relative_attention_num_buckets": 32},
     ignored_tensors=(
         r"mpnet\.pooler\.dense\.(weight|bias)",
-        r"(mpnet\.)?lm_head\.decoder\.bias",
         r"mpnet\.embeddings\.position_ids",
     ),
     prefix="mpnet.",
@@ -269,6 +268,7 @@ ELECTRA = replace(
     ignored=(*BERT.ignored, "summary_type", "summary_use_proj", "summary_activation", "summary_last_dropout"),
     ignored_tensors=(r"electra\.embeddings\.position_ids", r"(electra\.)?generator_lm_head\.bias_"),
     prefix="electra.",
+    aliases={},
 )
 
 _MODERN_LAYER = "model.layers.{layer}."
@@ -333,7 +333,6 @@ MODERNBERT = Architecture(
         "first_norm": False,
         "query_key_norm": False,
         "biases": False,
-        "tied": True,
         "output_transform": True,
         "output_bias": True,
     },
@@ -347,6 +346,7 @@ MODERNBERT = Architecture(
         Rule(("hidden_activation", "classifier_activation"), _read_activation, _write_activation),
         Rule(("layer_types", "local_attention", "global_attn_every_n_layers"), _read_layers, _write_layers),
         Rule((*_ROPE.fields, "global_rope_theta"), _read_bases, _write_bases),
+        TIED,
     ),
     tensors=(
         Tensor("embedding.weight", "model.embeddings.tok_embeddings.weight", by_token=True),
@@ -366,7 +366,6 @@ MODERNBERT = Architecture(
     fixed={
         **dict.fromkeys(("norm_bias", "attention_bias", "mlp_bias", "classifier_bias"), False),
         "decoder_bias": True,
-        "tie_word_embeddings": True,
     },
     ignored=(
         *("attention_dropout", "embedding_dropout", "mlp_dropout", "classifier_dropout", "classifier_pooling"),

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from chainrule.open_models.architecture import ACTIVATIONS, QUERY_KEY_VALUE, Rule, Setting, Tensor, weight_and_bias
-from chainrule.open_models.architectures.bert import BERT, rename_row
+from chainrule.open_models.architectures.bert import BERT, TIED, rename_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -57,12 +57,12 @@ ALBERT = replace(
     fixed={**BERT.fixed, "inner_group_num": 1},
     ignored=(*BERT.ignored, "classifier_dropout_prob", "gap_size", "net_structure_type", "num_memory_blocks"),
     ignored_tensors=(
-        r"(albert\.)?predictions\.decoder\.bias",
         r"albert\.embeddings\.position_ids",
         r"albert\.pooler\.(weight|bias)",
         r"(albert\.)?sop_classifier\..*",
     ),
     prefix="albert.",
+    aliases={"predictions.bias": ("predictions.decoder.bias",)},
 )
 
 _DEBERTA_NAMES = {
@@ -141,16 +141,16 @@ DEBERTA_V2 = replace(
         Setting("layer_norm_eps", "norm_epsilon", 1e-7),
         Setting("hidden_act", "feed_forward", "gelu", ACTIVATIONS),
         Rule((*_KINDS, *_SIZES), _read_distances, _write_distances),
+        TIED,
     ),
     tensors=(
         *(rename_row(row, _rename_for_deberta) for row in BERT.tensors if row.ours != "encoder.places.vectors"),
         Tensor("encoder.distances.vectors", "deberta.encoder.rel_embeddings.weight"),
         *weight_and_bias("encoder.distances.norm", "deberta.encoder.LayerNorm"),
     ),
-    fixed={"tie_word_embeddings": True, "conv_kernel_size": 0, "legacy": True},
+    fixed={"conv_kernel_size": 0, "legacy": True},
     ignored=(*BERT.ignored, "pooler_dropout", "pooler_hidden_act", "pooler_hidden_size"),
     ignored_tensors=(
-        r"(deberta\.)?cls\.predictions\.decoder\.bias",
         r"deberta\.embeddings\.position_(ids|embeddings\.weight)",
         r"(deberta\.)?mask_predictions\..*",
         r"(deberta\.)?pooler\..*",

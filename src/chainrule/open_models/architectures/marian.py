@@ -11,11 +11,13 @@ from chainrule.open_models.architecture import (
     ACTIVATIONS,
     ONE_ROW,
     QUERY_KEY_VALUE,
+    SHARING,
     TWO_PARTS,
     Architecture,
     Rule,
     Setting,
     Tensor,
+    shared_vectors,
 )
 
 if TYPE_CHECKING:
@@ -44,18 +46,18 @@ def _read_same(*names: str, ours: str) -> Any:
     return Rule(names, read, lambda config: dict.fromkeys(names, getattr(config, ours)))
 
 
-_SHARING = {(True, True): "all", (True, False): "inputs", (False, True): "target", (False, False): "none"}
+_VECTORS, _ALIASES = shared_vectors(_SHARED, _SOURCE, _TARGET, _OUTPUT)
 
 
 def _read_sharing(config: Json) -> Json:
     inputs, output = config.get("share_encoder_decoder_embeddings", True), config.get("tie_word_embeddings", True)
     if not isinstance(inputs, bool) or not isinstance(output, bool):
         raise ValueError(f"{inputs!r} and {output!r}; expected true or false")
-    return {"shared": _SHARING[inputs, output]}
+    return {"shared": SHARING[inputs, output]}
 
 
 def _write_sharing(config: Seq2SeqConfig) -> Json:
-    inputs, output = next(both for both, shared in _SHARING.items() if shared == config.shared)
+    inputs, output = next(both for both, shared in SHARING.items() if shared == config.shared)
     return {"share_encoder_decoder_embeddings": inputs, "tie_word_embeddings": output}
 
 
@@ -120,14 +122,7 @@ MARIAN = Architecture(
         Rule(("share_encoder_decoder_embeddings", "tie_word_embeddings"), _read_sharing, _write_sharing),
     ),
     tensors=(
-        Tensor("output.weight", _SHARED, by_token=True, when=lambda config: config.shared == "all"),
-        Tensor("output.weight", _TARGET, by_token=True, when=lambda config: config.shared == "target"),
-        Tensor("output.weight", _OUTPUT, by_token=True, when=lambda config: config.shared in ("inputs", "none")),
-        Tensor("source_embedding.weight", _SHARED, by_token=True, when=lambda config: config.shared == "inputs"),
-        Tensor(
-            "source_embedding.weight", _SOURCE, by_token=True, when=lambda config: config.shared in ("target", "none")
-        ),
-        Tensor("embedding.weight", _TARGET, by_token=True, when=lambda config: config.shared == "none"),
+        *_VECTORS,
         Tensor("output.bias", "final_logits_bias", ONE_ROW, by_token=True),
         *(row for side in _SIDES for kind in ("weight", "bias") for row in _block(*side, kind)),
         *(row for kind in ("weight", "bias") for row in _cross(kind)),
@@ -144,6 +139,6 @@ MARIAN = Architecture(
         *("classif_dropout", "classifier_dropout", "add_bias_logits", "num_hidden_layers", "_num_labels"),
         *("decoder_vocab_size", "extra_pos_embeddings", "num_labels", "output_past", "save_step"),
     ),
-    aliases={_SHARED: (_SOURCE, _TARGET, _OUTPUT), _TARGET: (_OUTPUT,)},
+    aliases=_ALIASES,
     computed={f"model.{side}.embed_positions.weight": _sinusoids for side in ("encoder", "decoder")},
 )

@@ -15,12 +15,15 @@ from chainrule.open_models.architecture import (
     Rule,
     Setting,
     Tensor,
+    shared_vectors,
 )
 
 if TYPE_CHECKING:
     Json = dict[str, Any]
 
 _ENCODER, _DECODER = "reader.blocks.{layer}.", "decoder.blocks.{layer}."
+_SHARED, _OUTPUT = "shared.weight", "lm_head.weight"
+_VECTORS, _ALIASES = shared_vectors(_SHARED, "encoder.embed_tokens.weight", "decoder.embed_tokens.weight", _OUTPUT)
 _LONGEST = 2048  # tokens of a source; T5 has no limit, but biases grow with the square
 
 
@@ -52,10 +55,6 @@ def _read_output(config: Json) -> Json:
 
 def _write_output(config: Seq2SeqConfig) -> Json:
     return dict.fromkeys(("tie_word_embeddings", "scale_decoder_outputs"), config.scaled_output)
-
-
-def _is_tied(config: Seq2SeqConfig) -> bool:
-    return config.shared == "all"
 
 
 def _is_gated(config: Seq2SeqConfig) -> bool:
@@ -115,9 +114,7 @@ T5 = Architecture(
         Rule(("tie_word_embeddings", "scale_decoder_outputs"), _read_output, _write_output),
     ),
     tensors=(
-        Tensor("output.weight", "shared.weight", by_token=True, when=_is_tied),
-        Tensor("output.weight", "lm_head.weight", by_token=True, when=lambda config: not _is_tied(config)),
-        Tensor("source_embedding.weight", "shared.weight", by_token=True, when=lambda config: not _is_tied(config)),
+        *_VECTORS,
         *_block(_ENCODER, "encoder", 1),
         *_block(_DECODER, "decoder", 2),
         Tensor(f"{_DECODER}look.query.weight", f"{_CROSS}.q.weight"),
@@ -143,10 +140,7 @@ T5 = Architecture(
         *("num_hidden_layers", "tokenizer_class"),
     ),
     ignored_tensors=(r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight",),  # never used
-    aliases={
-        "shared.weight": ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight"),
-        "lm_head.weight": ("shared.weight",),
-    },
+    aliases={**_ALIASES, _OUTPUT: (_SHARED,)},
 )
 
 

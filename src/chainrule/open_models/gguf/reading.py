@@ -14,7 +14,7 @@ import numpy as np
 from chainrule.errors import ModelFormatError
 from chainrule.open_models.architectures import ARCHITECTURES
 from chainrule.open_models.gguf.kinds import BLOCK, KINDS, TENSORS, kind_of
-from chainrule.open_models.gguf.tokenizer import definition_of_gguf
+from chainrule.open_models.gguf.tokenizer import adds_begin, definition_of_gguf
 from chainrule.open_models.identify import nearest_of
 from chainrule.open_models.quantised import StoredMatrix, changed
 from chainrule.storage.gguf import named_architecture, open_gguf
@@ -72,6 +72,12 @@ _LONG, _SHORT, _DIVISORS = "rope_factors_long.weight", "rope_factors_short.weigh
 def open_gguf_checkpoint(path: Path) -> Checkpoint:
     """Opens a file of one of the architectures. Raises ModelFormatError."""
     metadata, tensors = open_gguf(path)
+    if (parts := metadata.get("split.count")) not in (None, 0, 1):
+        number = metadata.get("split.no")
+        part = number + 1 if isinstance(number, int) else "?"
+        raise ModelFormatError(
+            f"{path}: is part {part} of {parts}; expected a model in one file. llama-gguf-split --merge joins the parts"
+        )
     name = metadata.get("general.architecture")
     if not isinstance(name, str) or name not in KINDS:
         nearest = nearest_kind(tensors, str(name))
@@ -90,6 +96,7 @@ def open_gguf_checkpoint(path: Path) -> Checkpoint:
         renamed,
         {name: f"{path} ({kinds[part.sources[0]]} {part.sources[0]!r})" for name, part in parts.items()},
         definition_of_gguf(path, metadata, kind.reads),
+        tokenizer_config={"add_bos_token": adds_begin(metadata)} if kind.reads == "text" else {},
         chat_template=template if isinstance(template, str) else None,
         sentence_files=_pooling(metadata, name) if kind.reads == "framed" else {},
         stored=renamed.stored,
@@ -142,7 +149,7 @@ def _ends(metadata: Json) -> Json:
     return {
         "bos_token_id": begin,
         "eos_token_id": ends[0] if len(ends) == 1 else ends or None,
-        **({} if padding is None else {"pad_token_id": padding}),
+        "pad_token_id": padding,  # null, too: defaults of transformers may be beyond the vocabulary
     }
 
 
@@ -270,6 +277,8 @@ def _config(path: Path, architecture: str, kind: Kind, metadata: Json, tensors: 
             raise ModelFormatError(f"{path}: {architecture}.{name} is {own.get(name)!r}; expected a number above 0")
     is_tied = "output.weight" not in tensors
     config: Json = {"model_type": kind.model_type, "tie_word_embeddings": is_tied}
+    if rows := tensors.shapes().get("token_embd.weight", ())[:1]:
+        config["vocab_size"] = rows[0]  # transformers would take a number of its own
     for name, value in own.items():
         field = kind.fields.get(name, _FIELDS.get(name))
         if field is not None:
@@ -312,9 +321,35 @@ def _config(path: Path, architecture: str, kind: Kind, metadata: Json, tensors: 
     return {**config, **more}
 
 
+# Fields of rope.scaling whose numbers are computed with, by its type, or of which llama.cpp makes no use there.
+_BETAS = {"yarn_beta_fast", "yarn_beta_slow"}
+_SCALING_FIELDS = {
+    "none": {"factor", *_BETAS},
+    "linear": {"factor", *_BETAS},
+    "yarn": {"factor", "attn_factor", *_BETAS},
+    "longrope": {"attn_factor", *_BETAS},
+}
+
+
 def _scaling(path: Path, own: Json, config: Json, tensors: Tensors) -> Json | None:
     """rope_scaling of config.json. Raises ModelFormatError."""
     given = {name.removeprefix(_SCALING): value for name, value in own.items() if name.startswith(_SCALING)}
+    # Without a type, llama.cpp takes a factor for that of a linear scaling; a factor of 0 is none.
+    kind = given.get("type", "linear" if given.get("factor") else "none")
+    if not isinstance(kind, str) or kind not in _SCALING_FIELDS:
+        raise ModelFormatError(f"{path}: {_SCALING}type is {kind!r:.80}; expected one of {', '.join(_SCALING_FIELDS)}")
+    has_factors = _LONG in tensors and _SHORT in tensors
+    without_effect: Json = {"attn_factor": 1, "factor": 1, "yarn_log_multiplier": 0, "yarn_attn_factor": 1}
+    without_effect["yarn_ext_factor"] = int(kind == "yarn")
+    fields = _SCALING_FIELDS["longrope" if has_factors else kind] - ({"factor"} if _DIVISORS in tensors else set())
+    for name, value in given.items():
+        if name in ("type", "original_context_length", "finetuned"):
+            continue
+        is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        if not is_number or (value != without_effect.get(name) if name not in fields else value < 0):
+            raise ModelFormatError(
+                f"{path}: {_SCALING}{name} is {value!r:.80}, which is not supported in a scaling of the type {kind}"
+            )
     trained = {"original_max_position_embeddings": given.get("original_context_length")}
     trained = {name: value for name, value in trained.items() if value}
     if _LONG in tensors and _SHORT in tensors:
@@ -328,10 +363,12 @@ def _scaling(path: Path, own: Json, config: Json, tensors: Tensors) -> Json | No
         }
     if _DIVISORS in tensors:
         return _of_divisors(path, tensors[_DIVISORS], config)
-    kind = given.get("type", "none")
-    if kind == "none":
+    factor = given.get("factor") or 1.0
+    if kind == "none" or (kind == "linear" and factor == 1):
         return None
-    scaling: Json = {"rope_type": kind, "factor": given.get("factor"), **trained}
+    scaling: Json = {"rope_type": kind, "factor": factor, **trained}
+    if given.get("attn_factor", 1.0) != 1:  # beside YaRN's own
+        scaling["attention_factor"] = given["attn_factor"] * (1 + 0.1 * math.log(max(factor, 1.0)))
     for name, field in (("yarn_beta_fast", "beta_fast"), ("yarn_beta_slow", "beta_slow")):
         if name in given:
             scaling[field] = given[name]

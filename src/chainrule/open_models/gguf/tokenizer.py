@@ -127,6 +127,15 @@ def _marker(path: Path, metadata: Json, pieces: Sequence[str], fields: tuple[str
     return number
 
 
+def adds_begin(metadata: Json) -> bool:
+    """Return whether the bos is put before a text; where the file does not say it, as llama.cpp decides."""
+    said = metadata.get(f"{_TOKENIZER}add_bos_token")
+    if said is not None:
+        return said is True
+    kind, rule = (metadata.get(f"{_TOKENIZER}{name}") for name in ("model", "pre"))
+    return kind in ("llama", "gemma4") or rule in _WHOLE_WORDS
+
+
 def _definition_of(path: Path, metadata: Json) -> bytes:
     """The tokenizer without what it puts around a text. Raises ModelFormatError."""
     own = {name.removeprefix(_TOKENIZER): value for name, value in metadata.items() if name.startswith(_TOKENIZER)}
