@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -40,9 +40,14 @@ class Estimate(NamedTuple):
     interval: tuple[float, float]
 
     def percent(self) -> str:
-        """A share and its interval in percent: 12.34 % (11.20 to 13.50)."""
+        """Return the share and its interval in percent: 12.34 % (11.20 to 13.50), or without an interval 12.34 %."""
         low, high = (f"{100 * bound:.2f}" for bound in self.interval)
-        return f"{100 * self.value:.2f} % ({low} to {high})"
+        return f"{100 * self.value:.2f} %" + ("" if math.isnan(self.interval[0]) else f" ({low} to {high})")
+
+    def as_json(self) -> dict[str, Any]:
+        """Return value and interval for JSON: infinity as the string "Infinity", what is not defined as null."""
+        value, low, high = (_json_number(number) for number in (self.value, *self.interval))
+        return {"value": value, "interval": [low, high]}
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,12 @@ class Difference:
     bits_per_byte: float
     interval: tuple[float, float]
     p_value: float
+
+
+def _json_number(number: float) -> float | str | None:
+    if math.isinf(number):
+        return "Infinity" if number > 0 else "-Infinity"
+    return None if math.isnan(number) else number
 
 
 def wilson_interval(share: float, n: int) -> tuple[float, float]:
@@ -171,6 +182,12 @@ def _percentiles(nats_per_byte: Float64[ndarray, " resamples"]) -> tuple[float, 
 
 
 def _bounds(figures: Float64[ndarray, " resamples"]) -> tuple[float, float]:
+    """The quantiles of resampled figures. Between two of which one is infinite, the outer one is taken: infinity has no
+    middle.
+    """
     tail = (1 - LEVEL) / 2
-    low, high = np.quantile(figures, [tail, 1 - tail]).tolist()
-    return low, high
+    if np.isinf(figures).any():
+        low, high = np.quantile(figures, tail, method="lower"), np.quantile(figures, 1 - tail, method="higher")
+    else:
+        low, high = np.quantile(figures, [tail, 1 - tail])
+    return float(low), float(high)
