@@ -110,6 +110,7 @@ def difference(ours: Documents, theirs: Documents) -> Difference:
 def interval_of_sums(
     statistics: Sequence[Int64[ndarray, "documents statistics"] | Float64[ndarray, "documents statistics"]],
     value: Callable[..., Float64[ndarray, " resamples"]],
+    level: float = LEVEL,
 ) -> tuple[float, float]:
     """The bootstrap percentile interval of a figure computed from sums over documents, such as an error rate.
 
@@ -126,7 +127,7 @@ def interval_of_sums(
         flat = rows + size * np.arange(len(rows))[:, None]
         times_drawn = np.bincount(flat.ravel(), minlength=size * len(rows)).reshape(-1, size)
         resampled.append(value(*(times_drawn @ run for run in runs)))
-    return _bounds(np.concatenate(resampled))
+    return _bounds(np.concatenate(resampled), level)
 
 
 def p_value_of_sums(
@@ -181,13 +182,14 @@ def _percentiles(nats_per_byte: Float64[ndarray, " resamples"]) -> tuple[float, 
     return _bounds(nats_per_byte / math.log(2))
 
 
-def _bounds(figures: Float64[ndarray, " resamples"]) -> tuple[float, float]:
+def _bounds(figures: Float64[ndarray, " resamples"], level: float = LEVEL) -> tuple[float, float]:
     """The quantiles of resampled figures. Between two of which one is infinite, the outer one is taken: infinity has no
     middle.
     """
-    tail = (1 - LEVEL) / 2
+    tail = (1 - level) / 2
     if np.isinf(figures).any():
-        low, high = np.quantile(figures, tail, method="lower"), np.quantile(figures, 1 - tail, method="higher")
+        last = figures.size - 1
+        low, high = np.sort(figures)[[math.floor(tail * last), math.ceil((1 - tail) * last)]]
     else:
         low, high = np.quantile(figures, [tail, 1 - tail])
     return float(low), float(high)
