@@ -276,7 +276,7 @@ VERBS = {
     "filter": {"TEXTS", "--model", "--keep", "--below", "--difference", "--output", "--tokenizer", "--markers"}
     | {"--overwrite", "--json"}
     | READING,
-    "rescore": {"LISTS", "--model", "--weight", "--weights", "--tune", "--objective", "--restarts", "--seed"}
+    "rescore": {"MODELS... LISTS", "--model", "--weight", "--weights", "--tune", "--objective", "--restarts", "--seed"}
     | {
         "--weights-out",
         "--sources",
