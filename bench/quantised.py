@@ -1,7 +1,12 @@
 """A GGUF file computed with as it is stored, here and in llama.cpp: one stream, a prompt, and many streams, by turns.
 
     python bench/quantised.py FILE.gguf TEXT [--rounds N] [--tokens N] [--prompt N] [--threads N] [--streams N]
-        [--context N] [--perplexity N] [--avx2] [--without-exact]
+        [--context N] [--perplexity N] [--avx2] [--without-exact] [--llama-bench PATH]
+
+--llama-bench: the peer is this program of llama.cpp, built for the processor that is here, in place of xllamacpp, whose
+wheel is built for old ones. It has one stream, and its processor time is not measured. Its source is in the sdist of
+llama-cpp-python, vendor/llama.cpp:
+cmake -B build -DGGML_NATIVE=ON -DCMAKE_BUILD_TYPE=Release && cmake --build build --target llama-bench
 
 Many streams: as many requests to llama.cpp's server at once, from the same prompt; here as many texts of one batch.
 --context: one stream whose prompt has so many tokens, after the prompt, with keys and values in 32 bits and in 8, in
@@ -11,10 +16,10 @@ times. llama.cpp's server gives the log-probability of a token that a bias of it
 --avx2: our side without AVX-512, compiled as for a processor of 2013; llama.cpp as it is. --without-exact: no float32.
 bench/random_gguf.py writes files of other shapes.
 
-llama.cpp runs in this process by xllamacpp, which chainrule does not need: pip install xllamacpp. Both take the same
-number of threads. The best of all rounds is what a machine that others use comes nearest to what it gives alone; the
-median is what others leave; processor time, of all threads, is what others change least. Memory: what a process takes
-that opens the file and writes some tokens.
+Without --llama-bench, llama.cpp runs in this process by xllamacpp, which chainrule does not need: pip install
+xllamacpp. Both take the same number of threads. The best of all rounds is what a machine that others use comes nearest
+to what it gives alone; the median is what others leave; processor time, of all threads, is what others change least.
+Memory: what a process takes that opens the file and writes some tokens.
 """
 
 from __future__ import annotations
@@ -82,6 +87,7 @@ def main() -> None:
     parser.add_argument("--perplexity", type=int, default=0)
     parser.add_argument("--avx2", action="store_true")
     parser.add_argument("--without-exact", action="store_true")
+    parser.add_argument("--llama-bench", type=Path)
     options = parser.parse_args()
     if options.avx2 and "NUMBA_CPU_NAME" not in os.environ:
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **_OLD})
@@ -104,18 +110,21 @@ def main() -> None:
     models = {name: chainrule.load(options.file, exact=name == "exact") for name in forms}
     stored = models["as stored"]
     text = options.text.read_text(encoding="utf-8")[: 20 * options.prompt]
-    most = max(options.streams, 1)
-    server = llama(options.file, options.threads, 4 * options.prompt * most, most)
+    streams = 0 if options.llama_bench else options.streams
     sides: dict[str, Callable[[str, int, int], tuple[int, float]]] = {
         f"ours, {name}": lambda *case, own=model: ours(own, *case)  # type: ignore[misc]
         for name, model in models.items()
     }
-    sides["llama.cpp"] = lambda *case: theirs(server, *case)
+    if options.llama_bench:
+        sides["llama.cpp"] = lambda *case: by_llama_bench(options.llama_bench, stored, options, *case)
+    else:
+        server = llama(options.file, options.threads, 4 * options.prompt * max(streams, 1), max(streams, 1))
+        sides["llama.cpp"] = lambda *case: theirs(server, *case)
     first = _cut(stored, text, _FIRST)
     cases = {
         f"one stream of {options.tokens} tokens": (first, options.tokens, 1),
         f"a prompt of {options.prompt} tokens": (_cut(stored, text, options.prompt), 1, 1),
-        f"{options.streams} streams of {options.tokens} tokens": (first, options.tokens, options.streams),
+        f"{streams} streams of {options.tokens} tokens": (first, options.tokens, streams),
     }
     for title, case in cases.items():
         if case[2]:
@@ -157,6 +166,17 @@ def ours(model: chainrule.Model, prompt: str, tokens: int, streams: int) -> tupl
     began = time.perf_counter()
     list(sample(model.language_model, [ids], GREEDY, constraints, seed=0, texts_per_prefix=streams))
     return (tokens * streams if tokens > 1 else len(ids)), time.perf_counter() - began
+
+
+def by_llama_bench(program: Path, model: chainrule.Model, options: argparse.Namespace, *case: Any) -> tuple[int, float]:
+    """As `ours`, by llama-bench, which reads and writes tokens of its own choice in one stream."""
+    prompt, tokens, _ = case
+    read = len(model.tokenizer.encode_texts([prompt]).ids) - 1 if tokens == 1 else 0
+    written = tokens if tokens > 1 else 0
+    sizes = ["-t", options.threads, "-p", read, "-n", written, "-r", 1, "-ngl", 0, "-o", "json"]
+    command = [program, "-m", options.file, *sizes]
+    [run] = json.loads(subprocess.check_output([str(part) for part in command], stderr=subprocess.DEVNULL))
+    return read + written, (read + written) / run["avg_ts"]
 
 
 def compare_context(file: Path, text: Path, context: int, tokens: int, rounds: int, threads: int) -> None:

@@ -122,7 +122,8 @@ VERBS = {
     "prompt": {"MODEL", "--template", "--data", "--choices", "--answer", "--shots", "--examples", "--seeds", "--orders"}
     | {"--between", "--calibrate", "--normalise", "--match", "--max-tokens", "--show", "--output", "--overwrite"}
     | {"--markers", "--json"},
-    "ctc": {"LOGITS", "MODEL", "--labels", "--words", "--hotwords", "--nbest-out", "--nbest", "--times", "--frame"}
+    "ctc": {"--blank", "--space"}
+    | {"LOGITS", "MODEL", "--labels", "--words", "--hotwords", "--nbest-out", "--nbest", "--times", "--frame"}
     | {"--alpha", "--beta", "--beam", "--beam-prune-logp", "--token-min-logp", "--unk-score-offset", "--hotword-weight"}
     | {"--tokenizer", "--overwrite", "--json"},
     "transcribe": {"MODEL", "SOUNDS", "--lm", "--greedy", "--words", "--hotwords", "--nbest-out", "--nbest", "--times"}
@@ -276,7 +277,7 @@ VERBS = {
     "filter": {"TEXTS", "--model", "--keep", "--below", "--difference", "--output", "--tokenizer", "--markers"}
     | {"--overwrite", "--json"}
     | READING,
-    "rescore": {"LISTS", "--model", "--weight", "--weights", "--tune", "--objective", "--restarts", "--seed"}
+    "rescore": {"MODELS... LISTS", "--model", "--weight", "--weights", "--tune", "--objective", "--restarts", "--seed"}
     | {
         "--weights-out",
         "--sources",

@@ -144,7 +144,9 @@ def test_a_single_text_instead_of_several_is_a_type_error(trigram: Model) -> Non
 
 
 def test_a_text_instead_of_a_file_name_is_an_error() -> None:
-    with pytest.raises(TextError, match="a text: there is no such file"):
+    with pytest.raises(
+        TextError, match=r"'a text' is taken for the path of a file, .* use chainrule\.Lines\(\[\.\.\.\]\)"
+    ):
         chainrule.train("a text")
 
 

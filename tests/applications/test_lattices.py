@@ -200,9 +200,20 @@ def test_formats_are_recognised(tmp_path: Path) -> None:
     assert format_of(str(tmp_path / "slf")) == "slf"
     assert [lattice.id for lattice in read_slf_lattices(str(tmp_path / "slf"), silent)] == ["a", "b"]
     kaldi = tmp_path / "lat.txt"
-    for content in ("utt-1\n0 1 a 1,2,3\n1\n\n", "\nutt-1\n0 1 12 7\n1 2,3\n\n", "utt\n0 1.5,2,\n\n"):
+    for content in (
+        "utt-1\n0 1 a 1,2,3\n1\n\n",
+        "\nutt-1\n0 1 12 7\n1 2,3\n\n",
+        "utt\n0 1.5,2,\n\n",
+        "u1\n\n7\n\nu3\n0 1 a 1,2\n1\n\n",
+    ):
         kaldi.write_text(content)
         assert format_of(str(kaldi)) == "kaldi-lattice"
+    first, second, third = read_kaldi_lattices(str(kaldi), None, silent)
+    assert isinstance(first, Unreadable)
+    assert isinstance(second, Unreadable)
+    assert third.id == "u3"
+    (tmp_path / "slf" / "0.slf").write_text("")
+    assert format_of(str(tmp_path / "slf")) == "slf"  # whose first file is empty
     kaldi.write_text("utt-1\nutt-2 so it goes\n")  # a Kaldi text whose first hypothesis is empty
     assert format_of(str(kaldi)) == "kaldi"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 import numpy as np
@@ -268,6 +269,18 @@ def test_what_choices_are_worth() -> None:
     [first, _] = chooser.ranked(block)
     assert first[1] == {"score": [0, -1, -2], "lm": [-3, -3, -3], "total": [0, 1, 2]}
     assert first[2] == [2, 1, 0]
+
+
+@pytest.mark.filterwarnings("error")
+def test_references_without_words_have_an_infinite_rate_and_no_change() -> None:
+    lists = [a_list("x y", "x", score=(0.0, -1.0), reference=""), a_list("c", "d", score=(0.0, -1.0), reference="")]
+    [block] = score_lists(lists, {"lm": Lengths()})
+    chooser = Reranker(np.array([-1.0, 0.0, 0.0]), np.array([1.0, 0.0, 0.0]))
+    measure = WordErrors()
+    judge = RerankingEvaluation([measure])
+    judge.add(block, chooser.before(block), chooser.after(block))
+    assert judge.figure(measure, "after") == (math.inf, (math.inf, math.inf))
+    assert judge.change(measure) == (0, (0, 0))
 
 
 def test_weights_have_names() -> None:

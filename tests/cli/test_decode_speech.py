@@ -139,3 +139,63 @@ def test_what_is_no_output_of_a_network_is_refused(folder: Path, tmp_path: Path)
         path.write_bytes(content)
         with pytest.raises(TextError, match="is no file of NumPy's that can be read"):
             next(decode_ctc(str(path), None, labels=LABELS))
+
+
+@pytest.mark.parametrize(
+    ("labels", "named"),
+    [
+        (["-", "|", "a", "b"], {}),  # torchaudio
+        (["<blank>", "<space>", "a", "b"], {}),  # ESPnet
+        (["<blk>", " ", "a", "b"], {}),  # icefall
+        (["[PAD]", "|", "a", "b"], {}),  # transformers
+        (["<blank>", "|", "a", "b", "<pad>"], {}),
+        (["nil", "#", "a", "b"], {"blank": "nil", "space": "#"}),
+    ],
+)
+def test_blanks_and_spaces_are_known_by_name_or_named(labels: list[str], named: dict[str, str]) -> None:
+    logits = np.pad(logits_of("a-ab|-ba"), [(0, 0), (0, len(labels) - 4)])
+    [heard] = decode_ctc([logits], None, labels=labels, **named)
+    assert heard.text == "aab ba"
+
+
+def test_a_hyphen_beside_another_blank_is_a_hyphen() -> None:
+    [heard] = decode_ctc([logits_of("-|b")], None, labels=["-", "a", "<pad>", "b"])
+    assert heard.text == "-ab"
+
+
+def test_a_blank_that_is_no_label_is_refused(folder: Path, refused: Callable[..., str]) -> None:
+    command = ["ctc", folder / "two.npz", "--labels", folder / "vocab.json", "--blank", "nil"]
+    assert "--blank is 'nil', which is none of the labels '<pad>', '|', 'a', 'b'" in refused(1, command)
+
+
+def test_special_tokens_of_a_vocabulary_give_no_warning(
+    folder: Path, tmp_path: Path, chainrule: Callable[..., Result]
+) -> None:
+    np.save(tmp_path / "one.npy", np.zeros((1, 7)))
+    for label, warning in (("a", ""), ("ab", "note: some labels have several characters")):
+        (tmp_path / "labels.json").write_text(json.dumps(["<pad>", "<s>", "</s>", "<unk>", "|", label, "b"]))
+        told = chainrule("ctc", tmp_path / "one.npy", "--labels", tmp_path / "labels.json").err
+        assert told.startswith(warning)
+        assert bool(told) == bool(warning)
+
+
+def test_words_that_the_labels_cannot_spell_are_refused(
+    folder: Path, tmp_path: Path, refused: Callable[..., str], chainrule: Callable[..., Result]
+) -> None:
+    """Labels in capitals, and a model, words or hotwords in small letters."""
+    capitals, hot = tmp_path / "capitals.txt", tmp_path / "hot.txt"
+    capitals.write_text("<pad>\n|\nA\nB\n")
+    hot.write_text("ab\nox\n")
+    spelled = "the labels can spell 0 of 2 {}; the labels are capitals: give the words in capitals"
+    base = ["ctc", folder / "two.npz"]
+    told = refused(1, [*base, folder / "lm", "--labels", capitals])
+    assert spelled.format("words of the language model") in told
+    letters = train(folder / "train.txt", NGramConfig(order=2), tokenizer="character")
+    with pytest.raises(SettingError, match="0 of 2 tokens of the language model"):
+        list(decode_ctc([logits_of("ab")], letters, labels=["<pad>", "|", "A", "B"]))
+    heard = chainrule(*base, "--labels", folder / "vocab.json", "--hotwords", hot)
+    assert heard.lines == ["ab ba", "aab"]
+    assert "note: the labels can spell 1 of 2 hotwords; the characters that most of the others lack are" in heard.err
+    hot.write_text("xx\n")
+    told = refused(1, [*base, "--labels", capitals, "--hotwords", hot])
+    assert "can spell 0 of 1 hotwords; the characters that most of the others lack are x" in told

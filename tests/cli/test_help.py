@@ -15,7 +15,8 @@ from chainrule.cli.main import app, train
 from chainrule.neural.config import BIDIRECTIONAL, NETWORKS
 
 PARAMETER = re.compile(
-    r"^│ (?:\* )? *(--[\w-]+|[A-Z]+)(?: -\w)?(?: --no-[\w-]+)?(?: [A-Z]+(?:\.\.\.)?)?  +(\S.*?) *│$", re.MULTILINE
+    r"^│ (?:\* )? *(--[\w-]+|[A-Z]+(?:\.\.\. [A-Z]+)?)(?: -\w)?(?: --no-[\w-]+)?(?: [A-Z]+(?:\.\.\.)?)?  +(\S.*?) *│$",
+    re.MULTILINE,
 )
 
 

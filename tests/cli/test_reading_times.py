@@ -15,7 +15,10 @@ from chainrule.comparison.config import ReadingTimesOptions
 from chainrule.comparison.reading_tables import join_times
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    from command_line import Result
 
 STORIES, LENGTH = 10, 72
 COUNTS = "ka\t300\nvi\t200\nnin\t100\nporo\t40\nmalita\t9\nsu\t150\n"
@@ -181,7 +184,11 @@ def test_bad_times_are_told_with_their_row(rows: list[Any], message: str, refuse
     [
         ("word\tzone\titem\nka\t1\t1\nvi\t1\t1\n", "line 3: the key zone 1, item 1 is there twice; see"),
         ("word\tzone\titem\nka vi\t1\t1\n", "line 2: the word is 'ka vi'; expected one word"),
-        ("word\tzone\titem\nka\t1\t1\nvi\t1\t2\nvi\t2\t1\nka\t3\t1\n", "words of one item do not stand together"),
+        (
+            "word\tzone\titem\nka\t1\t1\nvi\t1\t2\nvi\t2\t1\nka\t1\t3\n",
+            "the rows of one zone are not contiguous; sort the rows in the order of reading, or name the column that "
+            "says which words are one text: --story, one of word, zone, item",
+        ),
         ("word\tplace\nka\t1\n", "has no column in common with"),
         (
             "word\tzone\titem\nka\t1\t1\nvi\t3\t1\nvi\t2\t1\nka\t1\t2\n",
@@ -306,3 +313,56 @@ def test_keys_of_several_columns_may_rise_in_any_order(tmp_path: Path) -> None:
         (tmp_path / "times.tsv").write_text(name + "\ttime\n" + times)
         options = ReadingTimesOptions(story="story")
         assert join_times(tmp_path / "times.tsv", tmp_path / "text.tsv", options).counts["texts by story"] == 2
+
+
+def joined(folder: Path, text: str, times: str, **options: Any) -> Any:
+    (folder / "text.csv").write_text(text)
+    (folder / "times.csv").write_text(times)
+    return join_times(folder / "times.csv", folder / "text.csv", ReadingTimesOptions(**options))
+
+
+@pytest.mark.parametrize("name", ["", "Unnamed: 0", "...1", "X"])
+def test_row_numbers_of_r_and_pandas_are_no_part_of_the_key(name: str, tmp_path: Path) -> None:
+    text = f"{name},word,zone,item\n1,ka,1,1\n2,vi,2,1\n3,ka,1,2\n"
+    times = f"{name},word,zone,item,time\n1,ka,1,2,300\n2,ka,1,1,200\n3,vi,2,1,250\n"
+    found = joined(tmp_path, text, times)
+    assert found.times.tolist() == [200, 250, 300]
+    assert found.stories.tolist() == [0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("columns", "rows", "story"),
+    [
+        ("sentence,pos", ["1,1", "1,2", "2,1", "2,2", "3,1", "3,2"], "sentence"),  # pos has fewer values
+        ("list,sentence,pos", ["a,1,1", "a,1,2", "a,2,1", "a,2,2"], "sentence"),  # list has the same everywhere
+        ("item,zone", ["1,1", "1,2", "1,3"], "item"),  # one text
+        ("story,sentence,pos", ["1,1,1", "1,1,2", "1,2,1", "2,3,1", "2,3,2"], "story"),  # sentences of a story
+    ],
+)
+def test_texts_are_told_apart_by_a_column_whose_values_are_contiguous(
+    columns: str, rows: list[str], story: str, tmp_path: Path
+) -> None:
+    text = f"word,{columns}\n" + "".join(f"ka,{row}\n" for row in rows)
+    times = f"word,{columns},time\n" + "".join(f"ka,{row},300\n" for row in rows)
+    assert joined(tmp_path, text, times).story == story
+
+
+def test_a_word_may_have_no_break_spaces(tmp_path: Path) -> None:
+    text = "word,zone,item\nvraiment\u00a0?,1,1\nOui\u202f!,2,1\n"
+    found = joined(tmp_path, text, text.replace("item", "item,time").replace(",1\n", ",1,300\n"))
+    assert found.words == ["vraiment\u00a0?", "Oui\u202f!"]
+
+
+def test_a_model_that_follows_from_the_baseline_is_left_out_with_a_note(
+    chainrule: Callable[..., Result], study: Path, tmp_path: Path
+) -> None:
+    """Frequencies of the unigram model itself: its surprisals are the log frequencies."""
+    command = say(study)
+    command[command.index(study / "counts.txt")] = study / "unigram"
+    done = chainrule(*command)
+    assert "note: unigram is left out: a predictor follows from the others" in done.err
+    record = json.loads(chainrule(*command, "--json").out)
+    assert [power["model"] for power in record["models"]] == ["lm"]
+    assert list(record["left_out"]) == ["unigram"]
+    command.remove(study / "lm")
+    assert "unigram: a predictor follows from the others" in chainrule(*command).err

@@ -418,3 +418,15 @@ def test_symbols_are_for_numbered_lattices(chainrule, small_model: Path, tmp_pat
     lists = tmp_path / "lists.jsonl"
     lists.write_text('{"hypotheses": [{"text": "so", "score": 1}]}\n')
     assert "are for Kaldi's lattices" in chainrule("rescore", lists, "--symbols", tmp_path / "words.txt").error
+
+
+def test_models_come_before_the_lists(chainrule, refused, model: Path, tmp_path: Path) -> None:
+    lists = tmp_path / "nbest.jsonl"
+    lists.write_text('{"hypotheses": [{"text": "ka vi", "score": -1}, {"text": "vi", "score": -1.5}]}\n')
+    before = chainrule("rescore", lists, "--model", f"first={model}", "--model", f"second={model}")
+    assert chainrule("rescore", f"first={model}", f"second={model}", lists) == before
+    assert chainrule("rescore", f"first={model}", lists, "--model", f"second={model}") == before
+    assert "weights  score 1, first 1, second 1" in before.err
+    told = refused(2, ["rescore", lists, model])
+    assert told.startswith(f"{lists} is not a model, and {model} is: the models come first, then the lists.")
+    assert refused(2, ["rescore", model]).startswith(f"{model} is a model; after it, the n-best lists are missing.")

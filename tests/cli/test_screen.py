@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chainrule.base import jit
+from chainrule.base.tables import count_of
 from chainrule.cli.main import run
 from chainrule.cli.shared import screen
 
@@ -156,4 +157,5 @@ def test_what_is_not_finite_is_no_json(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_one_thing_is_not_counted_in_the_plural() -> None:
-    assert [screen.count_of(number, "step") for number in (0, 1, 2000)] == ["0 steps", "1 step", "2,000 steps"]
+    assert [count_of(number, "step") for number in (0, 1, 2000)] == ["0 steps", "1 step", "2,000 steps"]
+    assert [count_of(number, "hypothesis", "hypotheses") for number in (1, 2)] == ["1 hypothesis", "2 hypotheses"]

@@ -186,3 +186,12 @@ def test_a_correlation_that_is_not_defined_is_explained(corpus, words, chainrule
     )
     pairs.write_text("word1 word2 9\nword1 word3 8\nword1 word15 1\nword3 word19 2\n")
     assert " to " in chainrule("evaluate", words, "--similarity", pairs).out
+
+
+def test_info_of_a_file_of_vectors_names_the_verbs(chainrule, tmp_path: Path) -> None:
+    (tmp_path / "few.vec").write_text("2 3\nking 1 2 3\nqueen 3 2 1\n")
+    shown = chainrule("info", tmp_path / "few.vec").out
+    assert "family      vectors" in shown
+    assert "verbs       nearest, analogy, odd, map, evaluate" in shown
+    (tmp_path / "few.txt").write_text("so it goes\n")
+    assert "a model is a folder" in chainrule("info", tmp_path / "few.txt").err

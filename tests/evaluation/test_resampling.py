@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from chainrule.evaluation import resampling
-from chainrule.evaluation.resampling import Documents, difference, interval, interval_of_sums, p_value_of_sums
+from chainrule.evaluation.resampling import Documents, Estimate, difference, interval, interval_of_sums, p_value_of_sums
 
 
 def documents(nats: list[float], sizes: list[int] | None = None) -> Documents:
@@ -114,3 +114,20 @@ def test_the_same_documents_are_drawn_for_all_systems() -> None:
     low, high = interval_of_sums([ours, better], lambda a, b: (a[:, 0] - b[:, 0]) / 4)
     assert low == high == pytest.approx(1)
     assert all(map(math.isnan, interval_of_sums([ours[:1]], lambda a: a[:, 0])))
+
+
+@pytest.mark.filterwarnings("error")
+def test_an_interval_may_end_at_infinity() -> None:
+    """Errors and words of two texts, of which the second has no words: a quarter of all draws has none."""
+    sums = np.array([[1, 4], [2, 0]])
+
+    def rate(drawn: np.ndarray) -> np.ndarray:
+        with np.errstate(divide="ignore"):
+            return drawn[:, 0] / drawn[:, 1]
+
+    found = interval_of_sums([sums], rate)
+    assert found == (1 / 4, math.inf)
+    assert Estimate(3 / 4, found).percent() == "75.00 % (25.00 to inf)"
+    assert Estimate(3 / 4, found).as_json() == {"value": 0.75, "interval": [0.25, "Infinity"]}
+    assert Estimate(3 / 4, (math.nan, math.nan)).percent() == "75.00 %"
+    assert Estimate(3 / 4, (math.nan, math.nan)).as_json() == {"value": 0.75, "interval": [None, None]}

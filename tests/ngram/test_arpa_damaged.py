@@ -172,3 +172,18 @@ def test_any_bytes_changed(changes: list[tuple[int, int]], tmp_path_factory: pyt
     for position, byte in changes:
         data[position] = byte
     readable(written(tmp_path_factory.getbasetemp(), bytes(data), "changed.arpa"))
+
+
+@pytest.mark.parametrize(
+    ("content", "hint"),
+    [
+        (SMALL.encode("utf-16"), "it looks like UTF-16; convert it to UTF-8 first"),
+        (gzip.compress(SMALL.encode()), "it looks like gzip; give the file a name that ends in .gz"),
+        (b"so it goes\n", "is it an ARPA file?"),
+    ],
+)
+def test_what_another_kind_of_file_is_in(content: bytes, hint: str, tmp_path: Path) -> None:
+    (tmp_path / "lm.arpa").write_bytes(content)
+    with pytest.raises(ModelFormatError) as refused:
+        read_arpa(tmp_path / "lm.arpa")
+    assert hint in str(refused.value)

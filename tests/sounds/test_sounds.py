@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import struct
 import wave
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from chainrule import Sound, Transcript, read_sound, read_transcripts
 from chainrule.errors import TextError
 from chainrule.sounds.features import STEPS, band_centres, log_mel, normalised
-from chainrule.sounds.sound import _read_wav, encode_wav, resample, sound_files
+from chainrule.sounds.sound import _cut_short, _read_wav, encode_wav, resample, sound_files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -162,11 +163,11 @@ def test_a_damaged_file_is_refused_or_read_but_never_crashes(length: int, place:
     if place < len(data):
         data[place] = value
     try:
-        samples, _, notes = _read_wav(bytes(data), "a.wav")
+        samples, _ = _read_wav(bytes(data), "a.wav")
     except TextError:
         return
     assert np.isfinite(samples).all()
-    assert notes or length == len(WHOLE) or place < 44 or not len(samples)
+    assert _cut_short(bytes(data)) or length == len(WHOLE) or place < 44 or not len(samples)
 
 
 def test_a_file_that_is_cut_short_is_read_and_said(tmp_path: Path) -> None:
@@ -174,6 +175,17 @@ def test_a_file_that_is_cut_short_is_read_and_said(tmp_path: Path) -> None:
     sound = read_sound(tmp_path / "cut.wav", 16_000)
     assert len(sound.samples) == 400
     assert sound.notes == ("ends after 0.03 of 0.05 s; the file is cut short",)
+
+
+def test_headers_of_other_kinds_say_that_a_file_is_cut_short() -> None:
+    """Samples of 4 bytes, 16,000 a second: 3,200 bytes are promised, 1,600 are there. Between them is another chunk."""
+    parts = b"RIFF", bytes(4), b"WAVEfmt ", struct.pack("<IHHIIHH", 16, 3, 1, 16_000, 64_000, 4, 32), b"LIST"
+    header = b"".join(parts) + struct.pack("<I", 3) + b"abc\0data"
+    assert _cut_short(header + struct.pack("<I", 3200) + bytes(1600)) == [
+        "ends after 0.03 of 0.05 s; the file is cut short"
+    ]
+    assert _cut_short(header + struct.pack("<I", 3200) + bytes(3200)) == []
+    assert _cut_short(header + struct.pack("<I", 0xFFFFFFFF) + bytes(1600)) == []  # written to a pipe
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -11,6 +12,9 @@ from chainrule.base.correlation import correlation, ranks
 from chainrule.base.progress import silent
 from chainrule.errors import TextError
 from chainrule.vectors.intrinsic import Pair, accuracies, agreement, answers, read_analogies, read_sets, sum_sections
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_equal_values_share_the_mean_of_their_ranks() -> None:
@@ -91,3 +95,25 @@ def test_what_is_no_file_of_questions_is_named(tmp_path, text) -> None:
     (tmp_path / "questions.txt").write_text(text)
     with pytest.raises(TextError, match=r"questions\.txt"):
         read_analogies(tmp_path / "questions.txt")
+
+
+@pytest.mark.parametrize(
+    ("lines", "rating"),
+    [
+        ("word1\tword2\tPOS\tSimLex999\tconc(w1)\nold\tnew\tA\t1.58\t2.72\n", 1.58),  # SimLex-999
+        ("old,new,1.58\n", 1.58),  # MTurk
+        ("Word 1,Word 2,Human (mean)\nold,new,1.58\n", 1.58),  # WS-353
+        ("old\tnew\tA\t1.58\tANTONYMS\n", 1.58),  # SimVerb
+        ("old\tnew\t1.58\t2\t1\t1.5\n", 1.58),  # RW: the mean, then each person's
+        ("old;new;1.58\n", 1.58),  # RG-65
+        ("old new 1.58\n", 1.58),  # MEN
+    ],
+)
+def test_sets_are_read_as_their_authors_publish_them(lines: str, rating: float, tmp_path: Path) -> None:
+    (tmp_path / "set.txt").write_text(lines)
+    assert read_sets(tmp_path / "set.txt") == {"set": [("old", "new", rating)]}
+
+
+def test_words_of_a_set_may_have_spaces_between_tabs(tmp_path: Path) -> None:
+    (tmp_path / "set.txt").write_text("New York\tnew city\t3\n")
+    assert read_sets(tmp_path / "set.txt") == {"set": [("New York", "new city", 3.0)]}

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, cast, overload
@@ -276,7 +277,7 @@ def info(
 ) -> ModelInfo:
     """What is known of a model, of any family: its size, settings, data, training and validation.
 
-    model: a model, or the path of one: a folder, an ARPA file, a binary of KenLM's, or a .bin file of fastText. Raises
+    model: a model, or the path of one: a folder, an ARPA file, a binary of KenLM's, or a file of word vectors. Raises
     ModelFormatError, whose `contents` say what is in a Hugging Face folder or a GGUF file that cannot be opened.
 
     good:  print(chainrule.info("lm/"))
@@ -289,6 +290,9 @@ def info(
         try:
             model = load(path, progress=callback(progress))
         except ChainruleError as error:
+            if path.is_file():
+                with suppress(ChainruleError):
+                    return info_of_vectors(load_vectors(path, progress=callback(progress)))
             error.contents = contents_of(path)
             raise
         size = path.stat().st_size if path.is_file() else _bytes_of(path)

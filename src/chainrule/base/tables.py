@@ -31,6 +31,11 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
+def count_of(number: int, noun: str, plural: str = "") -> str:
+    """Return a number with its noun: 1 step, 2,000 steps. plural: where it is not the noun with an s."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
 def cell(value: float | None, form: str) -> str:
     """A number as a cell of a table; empty if it is unknown or not finite."""
     return format(value, form) if value is not None and math.isfinite(value) else ""

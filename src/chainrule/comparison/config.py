@@ -102,8 +102,9 @@ class ReadingTimesOptions(Options):
 
     frequencies: a file of counts, a dictionary of these, or a unigram model or its folder. word: the column of words.
     time: that of times, in ms. key: the columns that both tables share, and that name a word; by default all of the
-    same name but words and times. story: the one of these that says which words are one text, in which a word's context
-    is all that comes before; by default that of the fewest values. by: the column of groups that folds and intervals
+    same name but words, times and row numbers. story: the column that says which words are one text, in which a word's
+    context is all that comes before; by default, of the key's columns whose values are contiguous, that of the fewest
+    values. by: the column of groups that folds and intervals
     are made of: a story or sentence; by default the story. shift: the words that times come too early: with 1, a time
     is that of the next word. previous: how many words before have predictors, too. log: whether ln of the times is
     predicted. surprisals: columns of the text that are surprisals in bits, and stand beside the models. word_ends,
@@ -116,7 +117,9 @@ class ReadingTimesOptions(Options):
     word: str = option("word", "the column of words")
     time: str = option("time", "the column of times, in ms")
     key: tuple[str, ...] = option((), "the columns that name a word in both tables; by default all that they share")
-    story: str | None = option(None, "the column that says which words are one text; by default that of fewest values")
+    story: str | None = option(
+        None, "the column that says which words are one text; by default a contiguous one of the key"
+    )
     by: str | None = option(None, "the column whose groups are held out and resampled; by default the story")
     shift: int = option(0, "times are those of the word this many places later", least=-10, most=10)
     previous: int = option(2, "how many words before have predictors, too: 1 for eye movements", least=0, most=10)

@@ -23,7 +23,7 @@ from chainrule.base.tables import text_table
 from chainrule.comparison.config import ReadingTimesOptions
 from chainrule.comparison.reading_tables import BARE, JoinedTimes, join_times
 from chainrule.drawing.plots import Axis, Line, line_plot
-from chainrule.errors import SettingError, TextError, prefix_errors
+from chainrule.errors import SettingError, TextError
 from chainrule.evaluation.reading import (
     LAGS,
     Fit,
@@ -90,8 +90,9 @@ class ReadingTimes:
     by, groups, folds: the column of the groups that are held out and resampled, how many there are, and how many folds
     were asked for. convention: how words end in their surprisals, "uncorrected" without their ends.
     baseline: the regression without surprisals. profiles: correlations of times with a figure of the words at `LAGS`,
-    by the figure's name. counts: how many times there were, joined, used and left out, by reason. rows: the design
-    matrix, with keys and times.
+    by the figure's name; early: the figures of the next word that times go with, beyond chance. counts: how many times
+    there were, joined, used and left out, by reason. rows: the design matrix, with keys and times. left_out: why a
+    model was not measured, by its name.
     """
 
     powers: Sequence[Power]
@@ -105,6 +106,8 @@ class ReadingTimes:
     groups: int = 0
     folds: int = 0
     convention: str = "chainrule"
+    early: Sequence[str] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def coarse(self) -> str | None:
@@ -135,17 +138,21 @@ class ReadingTimes:
             "the table of times the column of words, too"
         )
 
+    def notes(self) -> list[str]:
+        """What to know of the figures: models that were left out, words that were not checked, few groups, a shift."""
+        left = [f"{name} is left out: {why}" for name, why in self.left_out.items()]
+        return left + [note for note in (self.unguarded, self.coarse, self.warning) if note is not None]
+
     @property
     def warning(self) -> str | None:
         """What speaks for times that stand beside the wrong word; None if nothing does."""
-        early = [name for name, profile in self.profiles.items() if seems_shifted(profile)]
-        if not early:
+        if not self.early:
             return None
-        profile = self.profiles[early[0]]
+        profile = self.profiles[self.early[0]]
         return (
-            f"times go with the {early[0]} of the next word (z+1: {profile[LAGS.index(1)]:.2f}) more than with that of "
-            f"the previous one (z-1: {profile[LAGS.index(-1)]:.2f}), so they may stand one word early; try a shift of "
-            f"{self.shift + 1}"
+            f"times go with the {self.early[0]} of the next word (z+1: {profile[LAGS.index(1)]:.2f}) more than with "
+            f"that of the previous one (z-1: {profile[LAGS.index(-1)]:.2f}), so they may stand one word early; try a "
+            f"shift of {self.shift + 1}"
         )
 
     def __str__(self) -> str:
@@ -182,6 +189,7 @@ class ReadingTimes:
                 "lags": list(LAGS),
                 "profiles": {name: list(profile) for name, profile in self.profiles.items()},
                 "warning": self.warning,
+                "left_out": dict(self.left_out),
                 "unguarded": self.unguarded,
                 "convention": self.convention,
                 "by": self.by,
@@ -283,13 +291,20 @@ def _measured(
     columns: dict[str, ndarray] = {}
     gains: dict[str, ndarray] = {}
     designs: dict[str, ndarray] = {}
+    left_out: dict[str, str] = {}
     for done, (name, values) in enumerate(surprisals.items()):
         progress("fitting", done, len(surprisals))
         own = np.column_stack([values[rows - k] for k in range(options.previous + 1)])
+        design = np.column_stack([base, own])
+        try:
+            gains[name] = held_out_log_probs(design, times, folds) - baseline
+        except SettingError as error:
+            left_out[name] = str(error)
+            continue
+        designs[name] = design
         columns |= {f"{name}_surprisal" + f"_prev{k}" * (k > 0): own[:, k] for k in range(options.previous + 1)}
-        designs[name] = np.column_stack([base, own])
-        with prefix_errors(name):
-            gains[name] = held_out_log_probs(designs[name], times, folds) - baseline
+    if not gains:
+        raise SettingError("; ".join(f"{name}: {why}" for name, why in left_out.items()))
     best = max(gains, key=lambda name: float(gains[name].mean()))
     powers = [
         Power(
@@ -303,9 +318,8 @@ def _measured(
         )
         for name, design in designs.items()
     ]
-    profiles = {"length": lag_profile(read.times, figures["length"], read.stories)}
-    for name, values in surprisals.items():
-        profiles[f"surprisal ({name})"] = lag_profile(read.times, values, read.stories)
+    around = {"length": figures["length"], **{f"surprisal ({name})": surprisals[name] for name in designs}}
+    profiles = {name: lag_profile(read.times, values, read.stories) for name, values in around.items()}
     time = f"log_{options.time}" if options.log else options.time
     table = [
         {**read.keys[i], options.word: read.words[i], time: times[row], "group": int(groups[row]), **values}
@@ -325,6 +339,8 @@ def _measured(
         len(set(groups.tolist())),
         options.folds,
         options.convention if options.word_ends else "uncorrected",
+        [name for name, values in around.items() if seems_shifted(read.times, values, read.stories)],
+        left_out,
     )
 
 

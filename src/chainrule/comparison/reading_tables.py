@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from dataclasses import dataclass
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
     AnyPath = str | os.PathLike[str]
 
+_WORD = re.compile("[^\\0\t-\r ]+")  # as `score --words` separates words: no-break spaces do not
+_UNNAMED = re.compile(r"Unnamed: \d+|\.\.\.\d+")  # pandas, readr
 BARE = "without their word"  # a count of times
 _ORDERED = 4  # columns of a key whose orders are tried
 
@@ -45,7 +48,9 @@ class JoinedTimes:
 def join_times(times: AnyPath, text: AnyPath, options: ReadingTimesOptions) -> JoinedTimes:
     """Joins the tables. Raises TextError with file and row, SettingError where the key names a column twice."""
     own, other = (read_table(*one, has_header=True) for one in ((text, [options.word]), (times, [options.time])))
-    shared = [name for name in own[0].fields if name in other[0].fields and name not in (options.word, options.time)]
+    apart = {options.word, options.time}
+    shared = [name for name in own[0].fields if name in other[0].fields and name not in apart]
+    shared = [name for name in shared if not (_numbers_rows(name, own) and _numbers_rows(name, other))]
     key = list(options.key) or shared
     if not key:
         raise TextError(
@@ -72,14 +77,15 @@ def join_times(times: AnyPath, text: AnyPath, options: ReadingTimesOptions) -> J
                 f"{record.location}: the key {_shown(key, entry)} is there twice; see {own[place[entry]].location}"
             )
         place[entry] = i
-        if not record.fields[options.word].split() or len(record.fields[options.word].split()) > 1:
+        if not _WORD.fullmatch(record.fields[options.word]):
             raise TextError(f"{record.location}: the word is {record.fields[options.word]!r}; expected one word")
-    story = options.story or min(key, key=lambda name: len({record.fields[name] for record in own}))
+    story = options.story or _story(own, key)
     _check_order(own, [name for name in key if name != story], story)
     stories = _numbers([record.fields[story] for record in own])
     if (np.diff(stories) < 0).any():
         raise TextError(
-            f"{os.fspath(text)}: words of one {story} do not stand together; sort it in the order of reading"
+            f"{os.fspath(text)}: the rows of one {story} are not contiguous; sort the rows in the order of reading, or "
+            f"name the column that says which words are one text: --story, one of {', '.join(own[0].fields)}"
         )
     if options.by:
         _check_groups(own, options.by)
@@ -127,6 +133,27 @@ def join_times(times: AnyPath, text: AnyPath, options: ReadingTimesOptions) -> J
         counts,
         story,
     )
+
+
+def _numbers_rows(name: str, records: Sequence[Record]) -> bool:
+    """Return whether a column has the row numbers that R and pandas write, whose name is empty or made up."""
+    values = [record.fields.get(name) for record in records]
+    counted = any(values == [str(i + first) for i in range(len(values))] for first in (0, 1))
+    return not name.strip() or bool(_UNNAMED.fullmatch(name)) or (name == "X" and counted)
+
+
+def _story(records: Sequence[Record], key: Sequence[str]) -> str:
+    """Return the column of the key that most likely says which words are one text.
+
+    Of those with a value for all rows of a text, and for no other rows, the one of fewest values; but a column of one
+    value, or of another value in each row, only where there is no other. Where there is none, that of fewest values.
+    """
+    columns = {name: _numbers([record.fields[name] for record in records]) for name in key}
+    values = {name: int(numbers.max()) + 1 for name, numbers in columns.items()}
+    contiguous = [name for name in key if (np.diff(columns[name]) >= 0).all()]
+    groups = [name for name in contiguous if 1 < values[name] < len(records)]
+    one = [name for name in contiguous if values[name] == 1]
+    return min(groups or one or key, key=values.__getitem__)
 
 
 def _key(record: Record, key: Sequence[str]) -> tuple[str, ...]:

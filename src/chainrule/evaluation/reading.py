@@ -18,12 +18,12 @@ from chainrule.errors import SettingError
 from chainrule.evaluation.resampling import Estimate, interval_of_sums
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from jaxtyping import Float64, Int64
     from numpy import ndarray
 
 LAGS = (2, 1, 0, -1, -2)  # of a word after and before the one that a time belongs to
+RUN = 20  # words that are drawn together
+CHANCE = 0.05  # of a warning without a cause, at most
 
 
 @dataclass(frozen=True)
@@ -131,24 +131,54 @@ def slope(
 def lag_profile(
     times: Float64[ndarray, " words"], values: Float64[ndarray, " words"], stories: Int64[ndarray, " words"]
 ) -> list[float]:
-    """Pearson's correlation of times with a figure of the word `LAGS` words later, in the same story.
+    """Return Pearson's correlation of times with a figure of the word `LAGS` words later, in the same story.
 
     All arrays are of the words of a text, in order; NaN where there is no time, or no figure.
     """
-    profile = []
-    for lag in LAGS:
-        own, other = (slice(0, times.size - lag), slice(lag, None)) if lag >= 0 else (slice(-lag, None), slice(0, lag))
-        x, y = times[own], values[other]
-        kept = (stories[own] == stories[other]) & np.isfinite(x) & np.isfinite(y)
-        x, y = x[kept], y[kept]
-        varies = x.size > 2 and x.std() > 0 and y.std() > 0
-        profile.append(float(np.corrcoef(x, y)[0, 1]) if varies else math.nan)
-    return profile
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return [float(_correlation(_products(times, values, stories, lag).sum(axis=0))) for lag in LAGS]
 
 
-def seems_shifted(profile: Sequence[float]) -> bool:
-    """Whether times rise with the next word, and more than they go with the previous one: nobody reads backwards.
+def seems_shifted(
+    times: Float64[ndarray, " words"], values: Float64[ndarray, " words"], stories: Int64[ndarray, " words"]
+) -> bool:
+    """Return whether times go with the next word more than with the previous one, beyond chance.
 
-    profile: as `lag_profile` gives it. Where neither word matters, both are noise, of either sign.
+    Nobody reads backwards, so such times stand one word early. The arrays are those of `lag_profile`. The bootstrap
+    draws runs of `RUN` words, or whole stories that are shorter.
     """
-    return profile[LAGS.index(1)] > abs(profile[LAGS.index(-1)])
+    _, starts = np.unique(stories, return_index=True)
+    within = np.arange(times.size) - np.repeat(np.sort(starts), np.diff([*np.sort(starts), times.size]))
+    units = np.cumsum(within % RUN == 0) - 1
+    sums = []
+    for lag in (1, -1):
+        products = _products(times, values, stories, lag)
+        sums.append(np.stack([np.bincount(units, column) for column in products.T], axis=1))
+
+    def ahead(later: Float64[ndarray, "resamples 6"], earlier: Float64[ndarray, "resamples 6"]) -> ndarray:
+        return np.nan_to_num(_correlation(later) - np.abs(_correlation(earlier)), nan=0.0)
+
+    with np.errstate(divide="ignore", invalid="ignore"):
+        low, _ = interval_of_sums(sums, ahead, 1 - 2 * CHANCE)
+    return low > 0
+
+
+def _products(
+    times: Float64[ndarray, " words"], values: Float64[ndarray, " words"], stories: Int64[ndarray, " words"], lag: int
+) -> Float64[ndarray, "words 6"]:
+    """Of each word: 1, x, y, xx, yy, xy, where x is its time and y the figure `lag` words later; 0 without one."""
+    x = times - np.nanmean(times) if np.isfinite(times).any() else times  # sums of squares lose fewer digits
+    y = np.full(times.size, math.nan)
+    own, other = (slice(0, times.size - lag), slice(lag, None)) if lag >= 0 else (slice(-lag, None), slice(0, lag))
+    y[own] = np.where(stories[own] == stories[other], values[other], math.nan)
+    y = y - np.nanmean(y) if np.isfinite(y).any() else y
+    products = np.stack([np.ones(x.size), x, y, x * x, y * y, x * y], axis=1)
+    return np.where((np.isfinite(x) & np.isfinite(y))[:, None], products, 0.0)
+
+
+def _correlation(sums: Float64[ndarray, "*several 6"]) -> Float64[ndarray, "*several"]:
+    """Return Pearson's correlation from the sums of `_products`; NaN of two words, or where one side never varies."""
+    n, x, y, xx, yy, xy = np.moveaxis(sums, -1, 0)
+    spread = np.maximum(xx - x * x / n, 0) * np.maximum(yy - y * y / n, 0)
+    varies = (n > 2) & (spread > 1e-18 * xx * yy)
+    return np.asarray(np.where(varies, (xy - x * y / n) / np.sqrt(spread), math.nan))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -40,9 +40,14 @@ class Estimate(NamedTuple):
     interval: tuple[float, float]
 
     def percent(self) -> str:
-        """A share and its interval in percent: 12.34 % (11.20 to 13.50)."""
+        """Return the share and its interval in percent: 12.34 % (11.20 to 13.50), or without an interval 12.34 %."""
         low, high = (f"{100 * bound:.2f}" for bound in self.interval)
-        return f"{100 * self.value:.2f} % ({low} to {high})"
+        return f"{100 * self.value:.2f} %" + ("" if math.isnan(self.interval[0]) else f" ({low} to {high})")
+
+    def as_json(self) -> dict[str, Any]:
+        """Return value and interval for JSON: infinity as the string "Infinity", what is not defined as null."""
+        value, low, high = (_json_number(number) for number in (self.value, *self.interval))
+        return {"value": value, "interval": [low, high]}
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,12 @@ class Difference:
     bits_per_byte: float
     interval: tuple[float, float]
     p_value: float
+
+
+def _json_number(number: float) -> float | str | None:
+    if math.isinf(number):
+        return "Infinity" if number > 0 else "-Infinity"
+    return None if math.isnan(number) else number
 
 
 def wilson_interval(share: float, n: int) -> tuple[float, float]:
@@ -99,6 +110,7 @@ def difference(ours: Documents, theirs: Documents) -> Difference:
 def interval_of_sums(
     statistics: Sequence[Int64[ndarray, "documents statistics"] | Float64[ndarray, "documents statistics"]],
     value: Callable[..., Float64[ndarray, " resamples"]],
+    level: float = LEVEL,
 ) -> tuple[float, float]:
     """The bootstrap percentile interval of a figure computed from sums over documents, such as an error rate.
 
@@ -115,7 +127,7 @@ def interval_of_sums(
         flat = rows + size * np.arange(len(rows))[:, None]
         times_drawn = np.bincount(flat.ravel(), minlength=size * len(rows)).reshape(-1, size)
         resampled.append(value(*(times_drawn @ run for run in runs)))
-    return _bounds(np.concatenate(resampled))
+    return _bounds(np.concatenate(resampled), level)
 
 
 def p_value_of_sums(
@@ -170,7 +182,14 @@ def _percentiles(nats_per_byte: Float64[ndarray, " resamples"]) -> tuple[float, 
     return _bounds(nats_per_byte / math.log(2))
 
 
-def _bounds(figures: Float64[ndarray, " resamples"]) -> tuple[float, float]:
-    tail = (1 - LEVEL) / 2
-    low, high = np.quantile(figures, [tail, 1 - tail]).tolist()
-    return low, high
+def _bounds(figures: Float64[ndarray, " resamples"], level: float = LEVEL) -> tuple[float, float]:
+    """The quantiles of resampled figures. Between two of which one is infinite, the outer one is taken: infinity has no
+    middle.
+    """
+    tail = (1 - level) / 2
+    if np.isinf(figures).any():
+        last = figures.size - 1
+        low, high = np.sort(figures)[[math.floor(tail * last), math.ceil((1 - tail) * last)]]
+    else:
+        low, high = np.quantile(figures, [tail, 1 - tail])
+    return float(low), float(high)

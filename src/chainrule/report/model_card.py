@@ -56,6 +56,8 @@ def model_rows(
         rows.append(("size", bytes_shown(size)))
     if signature is not None:
         rows.append(("signature", signature))
+    if family == "vectors":
+        rows.append(("verbs", "nearest, analogy, odd, map, evaluate"))
     return rows
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".wav", ".flac")
 _LEAST_RATE, _MOST_RATE = 1000, 1_000_000  # samples a second, of files
+_UNKNOWN_SIZE = 1 << 30  # bytes and more, in headers of programs that write to a pipe and cannot know the length
 _LOBES = 32  # of the sinc on each side; the filter passes 95 % of the band of the lower rate
 _PASSED = 0.95
 _AT_ONCE = 1 << 16  # samples that are resampled together
@@ -53,7 +54,9 @@ def read_sound(path: str | os.PathLike[str], rate: int) -> Sound:
         data = Path(path).read_bytes()
     except OSError as error:
         raise TextError(f"{name}: cannot be read: {error.strerror}; expected a file of sound, such as .wav") from error
-    samples, own_rate, notes = _read_wav(data, name) if data[:4] == b"RIFF" else _read_other(data, name)
+    is_wav = data[:4] == b"RIFF"
+    samples, own_rate = _read_wav(data, name) if is_wav else _read_other(data, name)
+    notes = _cut_short(data) if is_wav else []
     if not _LEAST_RATE <= own_rate <= _MOST_RATE:
         raise TextError(
             f"{name}: has {own_rate:,} samples a second; expected {_LEAST_RATE:,} to {_MOST_RATE:,}: its header is "
@@ -82,8 +85,8 @@ def encode_wav(samples: Int16[ndarray, " samples"], rate: int) -> bytes:
     return file.getvalue()
 
 
-def _read_wav(data: bytes, name: str) -> tuple[Float64[ndarray, "samples channels"], int, list[str]]:
-    """Samples, rate and notes. Raises TextError."""
+def _read_wav(data: bytes, name: str) -> tuple[Float64[ndarray, "samples channels"], int]:
+    """Return the samples and their rate. Raises TextError."""
     try:
         with wave.open(io.BytesIO(data)) as reader:
             channels, width, rate, promised = reader.getparams()[:4]
@@ -95,10 +98,23 @@ def _read_wav(data: bytes, name: str) -> tuple[Float64[ndarray, "samples channel
     if width not in (1, 2, 3, 4) or channels < 1:
         raise TextError(f"{name}: has {channels} channels of {8 * width} bits; expected 8, 16, 24 or 32 bits")
     count = len(raw) // (width * channels)
-    notes = []
-    if count < promised and promised < 1 << 29:  # programs that write to a pipe cannot know the length
-        notes.append(f"ends after {count / max(rate, 1):.2f} of {promised / max(rate, 1):.2f} s; the file is cut short")
-    return _as_numbers(raw[: count * width * channels], width).reshape(count, channels), rate, notes
+    return _as_numbers(raw[: count * width * channels], width).reshape(count, channels), rate
+
+
+def _cut_short(data: bytes) -> list[str]:
+    """Return a note if a WAV file ends before the samples that its header promises."""
+    place, per_second = 12, 1
+    while place + 8 <= len(data):
+        name, size = data[place : place + 4], int.from_bytes(data[place + 4 : place + 8], "little")
+        if name == b"fmt ":
+            per_second = int.from_bytes(data[place + 16 : place + 20], "little") or 1
+        if name == b"data":
+            there = len(data) - place - 8
+            if there >= size or size >= _UNKNOWN_SIZE:
+                break
+            return [f"ends after {there / per_second:.2f} of {size / per_second:.2f} s; the file is cut short"]
+        place += 8 + size + size % 2
+    return []
 
 
 def _as_numbers(raw: bytes, width: int) -> Float64[ndarray, " numbers"]:
@@ -112,7 +128,7 @@ def _as_numbers(raw: bytes, width: int) -> Float64[ndarray, " numbers"]:
     return np.frombuffer(raw, f"<i{width}") / 2.0 ** (8 * width - 1)
 
 
-def _read_other(data: bytes, name: str) -> tuple[Float64[ndarray, "samples channels"], int, list[str]]:
+def _read_other(data: bytes, name: str) -> tuple[Float64[ndarray, "samples channels"], int]:
     """As `_read_wav`, by soundfile. Raises TextError."""
     try:
         import soundfile
@@ -124,7 +140,7 @@ def _read_other(data: bytes, name: str) -> tuple[Float64[ndarray, "samples chann
         samples, rate = soundfile.read(io.BytesIO(data), dtype="float64", always_2d=True)
     except (RuntimeError, ValueError, TypeError) as error:
         raise TextError(f"{name}: is no file of sound that soundfile knows, or is damaged: {error}") from error
-    return samples, int(rate), []
+    return samples, int(rate)
 
 
 def resample(samples: Float64[ndarray, " samples"], rate: int, wanted: int) -> Float64[ndarray, " resampled"]:

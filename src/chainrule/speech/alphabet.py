@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from chainrule.errors import SettingError
@@ -21,7 +22,8 @@ BPE_TOKEN = "▁"  # before a piece that begins a word
 UNK_TOKEN = "⁇"  # of unknown characters
 UNK_BPE_TOKEN = "▁⁇▁"
 _CONTINUES = "##"  # before a piece of WordPiece that continues a word
-_BLANK = re.compile(r"[<\[]pad[>\]]", re.IGNORECASE)
+_BLANKS = [re.compile(rf"[<\[]{name}[>\]]", re.IGNORECASE) for name in ("blank", "blk", "pad")]  # the first one counts
+_SPACE = re.compile(r"[<\[](space|sp)[>\]]", re.IGNORECASE)
 _UNKNOWN = re.compile(r"[<\[]unk[>\]]", re.IGNORECASE)
 _SPECIAL = re.compile(r"[<\[].+[>\]]")
 
@@ -44,13 +46,21 @@ class Alphabet:
         return self._is_bpe
 
     @classmethod
-    def build_alphabet(cls, labels: Iterable[str]) -> Alphabet:
-        """The alphabet of labels as networks have them: | or " " for spaces; "", <pad>, [PAD] or _ for the blank.
+    def build_alphabet(cls, labels: Iterable[str], blank: str | None = None, space: str | None = None) -> Alphabet:
+        """Return the alphabet of labels as networks have them.
 
-        A blank that is missing is added as the last label. Raises SettingError if two labels are the same, or pieces
-        have a space.
+        blank, space: the labels that are these. By default, the blank is "", <pad>, [PAD], <blank>, <blk> or _, or - as
+        the first label; the space is " ", | or <space>. A blank that is missing is added as the last label. Raises
+        SettingError if two labels are the same, or pieces have a space.
         """
         labels = list(labels)
+        for what, named, own in (("blank", blank, ""), ("space", space, " ")):
+            if named is not None:
+                if named not in labels:
+                    raise SettingError(
+                        f"{what} is {named!r}, which is none of the labels {', '.join(map(repr, labels))}"
+                    )
+                labels = [own if label == named else label for label in labels]
         for label in labels:
             if not isinstance(label, str):
                 raise SettingError(f"a label is {label!r}; expected a string for each column")
@@ -82,14 +92,18 @@ class Alphabet:
 
 def normalize_characters(labels: Sequence[str]) -> list[str]:
     """Characters in the decoder's form."""
-    normal = ["" if _BLANK.fullmatch(label) else label for label in labels]
+    normal = _with_named_blank(labels)
+    if " " not in normal:
+        normal = [" " if _SPACE.fullmatch(label) else label for label in normal]
     if " " not in normal:
         _replace_first(normal, "|", " ")
     if "" not in normal:
         _replace_first(normal, "_", "")
+    if "" not in normal and normal[:1] == ["-"]:  # torchaudio's
+        normal[0] = ""
     normal = _with_blank(normal)
     normal = [UNK_TOKEN if _UNKNOWN.fullmatch(label) else label for label in normal]
-    if any(len(label) > 1 for label in normal):
+    if any(len(label) > 1 and not _SPECIAL.fullmatch(label) for label in normal):
         logger.warning("some labels have several characters, though none is a piece with ▁ or ##; is that intended?")
     if " " not in normal:
         logger.warning("no label is a space, so that all is one word")
@@ -101,7 +115,7 @@ def normalize_pieces(labels: Sequence[str]) -> list[str]:
     normal = list(labels)
     if any(label.startswith(_CONTINUES) for label in labels):
         normal = [_as_sentencepiece(label) for label in labels]
-    normal = _with_blank(["" if _BLANK.fullmatch(label) else label for label in normal])
+    normal = _with_blank(_with_named_blank(normal))
     normal = [UNK_BPE_TOKEN if _UNKNOWN.fullmatch(label) else label for label in normal]
     if UNK_BPE_TOKEN not in normal:
         logger.warning("no label is %s, for unknown pieces; is that intended?", UNK_BPE_TOKEN)
@@ -116,6 +130,12 @@ def _as_sentencepiece(label: str) -> str:
     return BPE_TOKEN + label
 
 
+def _with_named_blank(labels: Sequence[str]) -> list[str]:
+    named = (label for blank in _BLANKS for label in labels if blank.fullmatch(label))
+    blank = "" if "" in labels else next(named, "")
+    return ["" if label == blank else label for label in labels]
+
+
 def _replace_first(labels: list[str], label: str, new: str) -> None:
     if label in labels:
         labels[labels.index(label)] = new
@@ -126,6 +146,29 @@ def _with_blank(labels: list[str]) -> list[str]:
         return labels
     logger.info("no label is CTC's blank, which is added as the last")
     return [*labels, ""]
+
+
+def check_spelling(labels: Alphabet, words: Iterable[str], what: str, least: float = 0.5) -> None:
+    """Warn if the labels can spell less than a share of the words that have letters. what: "words of the model".
+
+    Raises SettingError, which says what would help, if they can spell none.
+    """
+    characters = set("".join(labels.labels))
+    lettered = [word for word in dict.fromkeys(words) if any(map(str.isalpha, word))]
+    spelled = sum(characters.issuperset(word) for word in lettered)
+    if spelled >= least * len(lettered):
+        return
+    found = f"the labels can spell {spelled:,} of {len(lettered):,} {what}"
+    missing = Counter(character for word in lettered for character in set(word) - characters)
+    advice = "the characters that most of the others lack are " + " ".join(
+        sign for sign, _ in sorted(missing.items(), key=lambda one: (-one[1], one[0]))[:10]
+    )
+    for kind, changed in (("capitals", str.upper), ("small letters", str.lower)):
+        if sum(characters.issuperset(changed(word)) for word in lettered) > max(spelled, len(lettered) // 2):
+            advice = f"the labels are {kind}: give the words in {kind}, of a model by training it on text in {kind}"
+    if not spelled:
+        raise SettingError(f"{found}; {advice}")
+    logger.warning("%s; %s", found, advice)
 
 
 def verify_alphabet_coverage(alphabet: Alphabet, unigrams: Collection[str]) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from chainrule.errors import SettingError
 from chainrule.protocol import END, UNKNOWN
+from chainrule.speech.alphabet import check_spelling
 from chainrule.speech.config import DEFAULTS
 from chainrule.speech.words import Words
 from chainrule.text.tokenization.splitters import JOINER
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.protocol import LanguageModel
+    from chainrule.speech.alphabet import Alphabet
     from chainrule.text.tokenization.tokenizer import Tokenizer
 
 _LN_10 = math.log(10)
@@ -92,6 +94,17 @@ class ShallowFusion:
         self.order = order if isinstance(order, int) and self.known is not None else 0
         self._batches: deque[_Batch] = deque()
         self._rows = 0
+
+    def check_spelling(self, labels: Alphabet) -> None:
+        """Warn, or raise SettingError, if the labels cannot spell the model's words; see `alphabet.check_spelling`."""
+        if self.known is not None:
+            check_spelling(
+                labels, self.known.words, "words of the list" if self._only else "words of the language model"
+            )
+        else:
+            shown = self._tokenizer.shown(range(END + 1, len(self._tokenizer.vocabulary)))
+            letters = ("".join(filter(str.isalpha, token)) for token in shown)
+            check_spelling(labels, letters, "tokens of the language model")
 
     def get_start_state(self) -> TextState:
         """The state after <s>."""

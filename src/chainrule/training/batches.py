@@ -91,8 +91,8 @@ def check_long_enough(stream: Int32[ndarray, " tokens"], length: int) -> None:
     """Raises TextError if the text is shorter than one row."""
     if stream.size < length:
         raise TextError(
-            f"the text has {stream.size:,} tokens, fewer than the context of {length:,}; give more text, or a shorter "
-            "context"
+            f"the text has {stream.size:,} tokens, fewer than a row of {length:,}; give more text, or set row_tokens "
+            "to fewer"
         )
 
 

@@ -1,7 +1,8 @@
 """Measures word vectors by word similarity, as people rate it, and by analogies.
 
-Similarity: how well the cosine of two words agrees with how alike people find them. A set is a file of lines with two
-words and a rating, tabs or spaces between, as RG-65, WS-353, MEN and SimVerb come.
+Similarity: how well the cosine of two words agrees with how alike people find them. The first two fields of a line are
+words, and the first number after these is the rating, as RG-65, WS-353, MEN, MTurk, SimLex-999, SimVerb and RW have it.
+The first line may name the columns.
 
 Analogies: man is to king as woman is to what? The word whose direction fits best, by two rules.
 
@@ -118,27 +119,34 @@ def cosine(first: Float32[ndarray, " D"], second: Float32[ndarray, " D"]) -> flo
 def _read_set(path: Path) -> list[Pair]:
     pairs: list[Pair] = []
     for number, line in enumerate(lines_of(path), 1):
-        parts = line.split()
-        if not parts:
+        fields = _fields(line)
+        if not fields:
             continue
-        is_header = number == 1 and len(parts) >= 3
-        try:
-            first, second, rating = parts
-            value = float(rating)
-            is_header = False
-        except ValueError:
-            value = math.nan
-        if is_header:
-            continue
-        if not math.isfinite(value):
+        rating = next((value for field in fields[2:] if (value := _number(field)) is not None), None)
+        if rating is None and number == 1 and len(fields) >= 3:
+            continue  # the names of the columns
+        if rating is None or not math.isfinite(rating):
             raise TextError(
                 f"{path}, line {number}: {line[:60]!r} is not a pair; expected two words and a rating, separated by "
-                "tabs"
+                "tabs or commas"
             )
-        pairs.append(Pair(first, second, value))
+        pairs.append(Pair(fields[0], fields[1], rating))
     if not pairs:
         raise TextError(f"{path}: there is no pair in it; expected lines of two words and a rating")
     return pairs
+
+
+def _fields(line: str) -> list[str]:
+    """Return the fields of a line, between tabs, else commas, else semicolons, else spaces; none of an empty line."""
+    separator = next((sign for sign in "\t,;" if line.count(sign) >= 2), None)
+    return [field.strip() for field in line.split(separator)] if line.strip() else []
+
+
+def _number(field: str) -> float | None:
+    try:
+        return float(field)
+    except ValueError:
+        return None
 
 
 def lines_of(path: str | os.PathLike[str]) -> list[str]:

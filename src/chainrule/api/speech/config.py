@@ -42,7 +42,8 @@ class DecodingOptions(CtcConfig):
 class CtcOptions(DecodingOptions):
     """As `DecodingOptions`, and what the columns are.
 
-    labels: of the columns, or a file of them; by default those that the outputs come with.
+    labels: of the columns, or a file of them; by default those that the outputs come with. blank, space: the labels
+    that are CTC's blank and the space, where `Alphabet.build_alphabet` does not know them by their names.
     """
 
     labels: tuple[str, ...] | str | PathLike[str] | None = option(
@@ -51,6 +52,10 @@ class CtcOptions(DecodingOptions):
         "have theirs",
         reads=Path,
     )
+    blank: str | None = option(
+        None, "the label of the blank; by default an empty label, <pad>, [PAD], <blank>, <blk> or _, or - as the first"
+    )
+    space: str | None = option(None, "the label of the space; by default a space, | or <space>")
 
 
 @dataclass(frozen=True)

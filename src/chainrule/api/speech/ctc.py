@@ -15,7 +15,7 @@ from chainrule.api.progress_line import showing
 from chainrule.api.speech.config import CtcOptions, DecodingOptions
 from chainrule.base.options import takes
 from chainrule.errors import ChainruleError, SettingError, TextError
-from chainrule.speech.alphabet import Alphabet
+from chainrule.speech.alphabet import Alphabet, check_spelling
 from chainrule.speech.beams import START
 from chainrule.speech.language_model import ShallowFusion
 from chainrule.speech.logits import (
@@ -155,8 +155,11 @@ class Decoder:
         elif options.words:
             raise SettingError("words limit what a language model knows; give one, or leave words out")
         self._alphabets: dict[tuple[str, ...], Labels] = {}
+        self._special = (options.blank, options.space) if isinstance(options, CtcOptions) else (None, None)
         if isinstance(labels, Alphabet):
-            self._alphabets[tuple(labels.labels)] = Labels(labels)
+            self._alphabets[tuple(labels.labels)] = self._checked(labels)
+        elif self._labels is not None:
+            self._alphabet(self._labels)
 
     def decode(self, utterance: Utterance) -> DecodedUtterance:
         """Raises SettingError, which says where."""
@@ -169,8 +172,8 @@ class Decoder:
             labels = self._alphabet(given)
             if len(labels.names) > len(given) and np.shape(utterance.outputs)[1:] == (len(given),):
                 raise SettingError(
-                    f"none of the {len(given)} labels is CTC's blank, and no column is left for it; the blank is an "
-                    "empty label, <pad>, [PAD] or _"
+                    f"none of the {len(given)} labels is CTC's blank, and no column is left for it; name the "
+                    "label of the blank (blank)"
                 )
             if not np.size(utterance.outputs):
                 raise SettingError("there are no frames; expected one or more")
@@ -195,8 +198,15 @@ class Decoder:
 
     def _alphabet(self, labels: tuple[str, ...]) -> Labels:
         if labels not in self._alphabets:
-            self._alphabets[labels] = Labels(Alphabet.build_alphabet(labels))
+            self._alphabets[labels] = self._checked(Alphabet.build_alphabet(labels, *self._special))
         return self._alphabets[labels]
+
+    def _checked(self, alphabet: Alphabet) -> Labels:
+        """Return the labels as the search reads them. Raises SettingError if they cannot spell what is expected."""
+        check_spelling(alphabet, self._hotwords.words.words, "hotwords", least=1)
+        if self._fusion is not None:
+            self._fusion.check_spelling(alphabet)
+        return Labels(alphabet)
 
 
 @contextmanager

@@ -36,10 +36,10 @@ from chainrule.applications.rescoring.nbest_files import (
 from chainrule.applications.rescoring.nbest_formats import ScoreFiles
 from chainrule.applications.rescoring.rescoring import STAGES, Reranker, RerankingEvaluation, TuningData, score_lists
 from chainrule.applications.rescoring.tuning import Weights
-from chainrule.base.json import finite, finite_figures
+from chainrule.base.json import finite
 from chainrule.base.options import takes
 from chainrule.base.progress import Progress, silent
-from chainrule.base.tables import text_table
+from chainrule.base.tables import count_of, text_table
 from chainrule.drawing.pages import html_table
 from chainrule.errors import SettingError, TextError
 from chainrule.evaluation.texts.bleu import Bleu, has_bleu
@@ -287,7 +287,7 @@ class Rescoring:
         return figures
 
     def as_json(self) -> dict[str, Any]:
-        """The figures so far for JSON, with their intervals; null for those that are not finite."""
+        """The figures so far for JSON, with their intervals; infinity as the string "Infinity"."""
         figures: dict[str, Any] = {
             "lists": self.lists,
             "hypotheses": self.hypotheses,
@@ -315,7 +315,8 @@ class Rescoring:
         share = self.changed / max(self.lists, 1)
         weights = ", ".join(f"{name} {value:.4g}" for name, value in self.weights.values.items())
         return [
-            f"{self.lists:,} lists of {self.hypotheses:,} hypotheses; {self.changed:,} choices changed, {share:.2%}",
+            f"{count_of(self.lists, 'list')} of {count_of(self.hypotheses, 'hypothesis', 'hypotheses')}; "
+            f"{count_of(self.changed, 'choice')} changed, {share:.2%}",
             f"weights  {weights}",
             *(
                 f"{name} is no n-gram model: it chooses among the texts of each lattice that are best without it, "
@@ -420,8 +421,8 @@ def _checked(block: Scored, name: str, tuned_on: set[int]) -> Scored:
 def _measured(judge: RerankingEvaluation) -> dict[str, Any]:
     by_measure: dict[str, Any] = {}
     for measure in judge.measures:
-        figures: dict[str, Any] = {stage: _as_json(judge.figure(measure, stage)) for stage in STAGES}
-        figures["change"] = _as_json(judge.change(measure))
+        figures: dict[str, Any] = {stage: judge.figure(measure, stage).as_json() for stage in STAGES}
+        figures["change"] = judge.change(measure).as_json()
         if isinstance(measure, Bleu):
             figures["signature"] = measure.signature
         by_measure[_key(measure)] = figures
@@ -432,14 +433,9 @@ def _key(measure: CorpusMeasure) -> str:
     return measure.name.replace(" ", "_").lower()
 
 
-def _as_json(figure: Estimate) -> dict[str, Any]:
-    figures: dict[str, Any] = finite_figures(figure._asdict())
-    return figures
-
-
 def _cells(measure: CorpusMeasure, figure: Estimate, *, signed: bool = False) -> Sequence[str]:
     """A figure and its interval; error rates in per cent."""
     scale, digits = (100, 2) if measure.lower_is_better else (1, 1)
     value, low, high = (f"{scale * number:{'+' * signed}.{digits}f}" for number in (figure.value, *figure.interval))
     unit = " %" if measure.lower_is_better else ""
-    return [value + unit, f"{low} to {high}" if math.isfinite(figure.interval[0]) else ""]
+    return [value + unit, f"{low} to {high}" if not math.isnan(figure.interval[0]) else ""]

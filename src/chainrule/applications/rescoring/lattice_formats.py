@@ -49,8 +49,13 @@ _ESCAPED = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
 
 
 def looks_like_kaldi_lattices(lines: Sequence[str]) -> bool:
-    """Whether a file that begins with these two lines may be an archive of lattices."""
-    return len(lines) == 2 and len(lines[0].split()) == 1 and _KALDI_BODY.fullmatch(lines[1]) is not None
+    """Return whether a file that begins with these lines may be an archive of lattices.
+
+    The first ones may be empty: names alone, before a line of a lattice.
+    """
+    first, *others = lines or [""]
+    line = next((line for line in others if len(line.split()) > 1), others[0] if others else "")
+    return len(first.split()) == 1 and _KALDI_BODY.fullmatch(line) is not None
 
 
 def looks_like_slf(lines: Sequence[str]) -> bool:

@@ -63,6 +63,9 @@ _EMPTY = "{}: has no n-best list; expected one or more"
 _NUMBERED = re.compile(r"\S+-[0-9]+(\s|$)")
 
 
+_MOST_EMPTY = 1000  # lines; lattices that are empty at the beginning of an archive have one each
+
+
 def format_of(name: str, files: ScoreFiles = NO_FILES) -> ListFormat:
     """The format of the lists in a file or folder; from standard input, nothing is consumed.
 
@@ -86,7 +89,7 @@ def format_of(name: str, files: ScoreFiles = NO_FILES) -> ListFormat:
         return "srilm"
     if looks_like_slf(lines):
         return "slf"
-    if looks_like_kaldi_lattices(lines):
+    if looks_like_kaldi_lattices(_first_lines(name, _MOST_EMPTY)):
         return "kaldi-lattice"
     if _NUMBERED.match(line):
         return "kaldi"
@@ -98,9 +101,9 @@ def format_of(name: str, files: ScoreFiles = NO_FILES) -> ListFormat:
 
 
 def _is_slf_folder(name: str) -> bool:
-    """Whether the first file of a folder is a lattice."""
-    path = min((path for path in Path(name).iterdir() if path.is_file() and path.name[0] != "."), default=None)
-    return path is not None and looks_like_slf(_first_lines(str(path), 2))
+    """Return whether the first file of a folder that is not empty is a lattice."""
+    paths = sorted(path for path in Path(name).iterdir() if path.is_file() and path.name[0] != ".")
+    return looks_like_slf(next(filter(None, (_first_lines(str(path), 2) for path in paths)), []))
 
 
 def read_lattices(

@@ -160,7 +160,8 @@ class RerankingEvaluation:
         both = [np.concatenate(self._rows[measure.name + stage]) for stage in STAGES[:2]]
 
         def difference(before: ndarray, after: ndarray) -> ndarray:
-            return measure.value(after) - measure.value(before)
+            old, new = measure.value(before), measure.value(after)
+            return np.subtract(new, old, out=np.zeros_like(new), where=new != old)  # both may be infinite
 
         before, after = (rows.sum(axis=0).astype(np.float64) for rows in both)
         return Estimate(float(difference(before, after)), interval_of_sums(both, difference))

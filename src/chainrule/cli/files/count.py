@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.api.training.config import CountOptions
+from chainrule.base.tables import count_of
 from chainrule.cli.shared.options import (
     NO_FLAGS,
     Flags,
@@ -21,7 +22,7 @@ from chainrule.cli.shared.options import (
     given_settings,
     tokenizer_of,
 )
-from chainrule.cli.shared.screen import count_of, note_plan, print_json, progress_bar
+from chainrule.cli.shared.screen import note_plan, print_json, progress_bar
 from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, check_text_target, note_repairs
 from chainrule.vectors.config import CooccurrenceConfig
 

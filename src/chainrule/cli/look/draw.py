@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import CycloptsError, Parameter
 
+from chainrule.base.tables import count_of
 from chainrule.cli.shared.models import open_model
 from chainrule.cli.shared.options import Overwrite, WholeNumber
-from chainrule.cli.shared.screen import count_of, progress_bar
+from chainrule.cli.shared.screen import progress_bar
 from chainrule.errors import SettingError
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from chainrule.api.models.config import EvaluateOptions
 from chainrule.api.seq2seq.config import MeasureOptions
 from chainrule.api.texts.config import SurprisalOptions
 from chainrule.api.vectors.config import VectorsEvaluation
+from chainrule.base.tables import count_of
 from chainrule.cli.shared.models import labels_inputs, open_model
 from chainrule.cli.shared.options import (
     FILE,
@@ -26,7 +27,7 @@ from chainrule.cli.shared.options import (
     flag,
     given_settings,
 )
-from chainrule.cli.shared.screen import count_of, note, print_json, progress_bar
+from chainrule.cli.shared.screen import note, print_json, progress_bar
 from chainrule.cli.shared.texts import (
     DEFAULT_READING,
     LabelField,

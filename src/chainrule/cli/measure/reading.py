@@ -47,7 +47,8 @@ def reading(
 
     Last come correlations of times with length and surprisal of the words two
     places later (z+2) to two before (z-2). Times that go with the next word
-    more than with the previous one stand one word early: --shift 1.
+    more than with the previous one, beyond chance, stand one word early:
+    --shift 1.
     """
     from chainrule.api.models.language_models import CausalModel
     from chainrule.base.files import check_new_file
@@ -87,6 +88,5 @@ def reading(
         print_json(measured.as_json())
     else:
         print(measured)
-    for told in (measured.unguarded, measured.coarse, measured.warning):
-        if told is not None:
-            note(told)
+    for line in measured.notes():
+        note(line)

@@ -12,6 +12,7 @@ from cyclopts import CycloptsError, Parameter
 from chainrule.api.texts.config import SurprisalOptions
 from chainrule.base.files import describe_duplicate
 from chainrule.base.progress import BlockProgress, silent
+from chainrule.base.tables import count_of
 from chainrule.cli.shared.models import open_model
 from chainrule.cli.shared.options import (
     NO_FLAGS,
@@ -25,7 +26,7 @@ from chainrule.cli.shared.options import (
     TextFile,
     given_settings,
 )
-from chainrule.cli.shared.screen import count_of, note, print_json, progress_bar, writes_utf8
+from chainrule.cli.shared.screen import note, print_json, progress_bar, writes_utf8
 from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, check_text_target, note_repairs, text_for
 from chainrule.errors import SettingError
 

@@ -46,11 +46,6 @@ def on_one_line(text: str) -> str:
     return text.translate(_BREAKS)
 
 
-def count_of(number: int, noun: str) -> str:
-    """A number with its noun: 1 step, 2,000 steps."""
-    return f"{number:,} {noun}{'s' * (number != 1)}"
-
-
 def writes_utf8() -> bool:
     """Whether standard output is in UTF-8."""
     return (sys.stdout.encoding or "").lower().replace("_", "-") in ("utf-8", "utf8")

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from cyclopts import CycloptsError, Parameter
 
+from chainrule.base.tables import count_of
 from chainrule.cli.shared.options import Flags, Needs, WholeNumber, flag, given_settings
-from chainrule.cli.shared.screen import count_of, note
+from chainrule.cli.shared.screen import note
 from chainrule.errors import SettingError
 from chainrule.text.corpus.reading import UTF_8, Reading, document_in
 

@@ -99,8 +99,8 @@ def _unused(words: list[str], verb: App, arguments: list[str]) -> str:
     """The message for arguments beyond those that a verb takes."""
     names = {argument.name for argument in _arguments(verb)}
     _, *positional = (word for word in arguments if not word.startswith("-"))  # after the verb
-    model = next((word for word in words if _is_model(word)), None)
-    if "MODEL" in names and model is not None and not _is_model(positional[0]):
+    model = next((word for word in words if is_model(word)), None)
+    if "MODEL" in names and model is not None and not is_model(positional[0]):
         return _SWAPPED.format(positional[0], model)
     advice = ""
     if {"PROMPT", "SENTENCE"} & names:
@@ -195,9 +195,9 @@ def misplaced_model(bound: BoundArguments) -> str | None:
     """The message for a command that failed because a model was given as a text, or both were swapped; else None."""
     model_names = (*_MODELS, "texts") if bound.arguments.get("text") else _MODELS  # then compare takes models
     given = list(_paths(bound))
-    no_model = next((value for name, value in given if name in model_names and not _is_model(value)), None)
+    no_model = next((value for name, value in given if name in model_names and not is_model(value)), None)
     text_names = set(_TEXTS).difference(model_names)
-    misplaced = next(((name, value) for name, value in given if name in text_names and _is_model(value)), None)
+    misplaced = next(((name, value) for name, value in given if name in text_names and is_model(value)), None)
     if misplaced is None:
         return None
     name, model = misplaced
@@ -308,12 +308,13 @@ def _paths(bound: BoundArguments) -> Iterator[tuple[str, str]]:
                 yield name, str(path)
 
 
-def _is_model(name: str) -> bool:
-    from chainrule.cli.shared.models import is_arpa, is_model
+def is_model(name: str) -> bool:
+    """Return whether a path has a model: a folder, or a file in KenLM's formats."""
+    from chainrule.cli.shared import models
     from chainrule.ngram.kenlm.binary import is_binary
 
     path = Path(name)
     try:
-        return is_model(path) or (path.is_file() and (is_arpa(path) or is_binary(path)))
+        return models.is_model(path) or (path.is_file() and (models.is_arpa(path) or is_binary(path)))
     except OSError:  # such as a text that is too long for a name, or a file that may not be read
         return False

@@ -11,6 +11,7 @@ from cyclopts import Parameter
 
 from chainrule.api.seq2seq.config import Regions  # a flag
 from chainrule.api.training.config import TrainCaptionsOptions
+from chainrule.base.tables import count_of
 from chainrule.cli.shared.models import check_model_target, is_model, save_or_keep
 from chainrule.cli.shared.options import (
     FILE,
@@ -27,7 +28,7 @@ from chainrule.cli.shared.options import (
     given_settings,
     tokenizer_of,
 )
-from chainrule.cli.shared.screen import count_of, print_json, progress_bar
+from chainrule.cli.shared.screen import print_json, progress_bar
 from chainrule.cli.train.run_output import (
     continues_run,
     data_differences,

@@ -9,8 +9,9 @@ from cyclopts import CycloptsError, Parameter
 
 from chainrule.api.training.config import TrainChannelOptions, TrainGrammarOptions
 from chainrule.applications.config import CHANNELS
+from chainrule.base.tables import count_of
 from chainrule.cli.shared.options import Needs, Overwrite, flag
-from chainrule.cli.shared.screen import count_of, note, progress_bar
+from chainrule.cli.shared.screen import note, progress_bar
 
 
 def channel(

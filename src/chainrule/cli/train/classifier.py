@@ -11,6 +11,7 @@ from cyclopts import CycloptsError, Parameter
 from chainrule.api.config import VectorOptions
 from chainrule.api.training.config import TrainClassifierOptions
 from chainrule.base.progress import silent
+from chainrule.base.tables import count_of
 from chainrule.cli.shared.models import check_model_target, is_model, open_model, save_or_keep
 from chainrule.cli.shared.options import (
     FILE,
@@ -30,7 +31,7 @@ from chainrule.cli.shared.options import (
     given_settings,
     tokenizer_of,
 )
-from chainrule.cli.shared.screen import count_of, note, print_json, progress_bar
+from chainrule.cli.shared.screen import note, print_json, progress_bar
 from chainrule.cli.shared.texts import DEFAULT_LABELLED, LabelledOptions, StrictTest, bad_records
 from chainrule.cli.train.run_output import continues_run, data_differences, report_finished_run, shown_run
 from chainrule.errors import OutputError, SettingError

@@ -14,6 +14,7 @@ from cyclopts import CycloptsError, Parameter
 
 from chainrule.api.config import VectorOptions
 from chainrule.api.training.config import AdaptOptions, TrainOptions
+from chainrule.base.tables import count_of
 from chainrule.cli.shared.models import check_model_target, is_model, save_or_keep
 from chainrule.cli.shared.options import (
     NO_FLAGS,
@@ -34,7 +35,7 @@ from chainrule.cli.shared.options import (
     tokenizer_of,
     with_defaults,
 )
-from chainrule.cli.shared.screen import count_of, print_json, progress_bar
+from chainrule.cli.shared.screen import print_json, progress_bar
 from chainrule.cli.shared.texts import (
     DEFAULT_READING,
     NO_MIX,

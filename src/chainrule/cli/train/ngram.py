@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.api.training.config import TrainOptions
-from chainrule.base.tables import text_table
+from chainrule.base.tables import count_of, text_table
 from chainrule.cli.shared.models import check_model_target, check_shards_target, is_arpa, save_or_keep
 from chainrule.cli.shared.options import (
     NO_FLAGS,
@@ -25,7 +25,7 @@ from chainrule.cli.shared.options import (
     given_settings,
     tokenizer_of,
 )
-from chainrule.cli.shared.screen import count_of, note, note_plan, print_json, progress_bar
+from chainrule.cli.shared.screen import note, note_plan, print_json, progress_bar
 from chainrule.cli.shared.texts import (
     DEFAULT_READING,
     NO_MIX,

@@ -13,7 +13,8 @@ from dataclasses import asdict
 from json import dumps, loads
 from typing import TYPE_CHECKING, Any
 
-from chainrule.cli.shared.screen import count_of, note, print_json, progress_bar
+from chainrule.base.tables import count_of
+from chainrule.cli.shared.screen import note, print_json, progress_bar
 from chainrule.cli.shared.wrong_usage import with_flags
 from chainrule.errors import SettingError
 from chainrule.training.config import differences

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.api.training.config import TrainPairsOptions
+from chainrule.base.tables import count_of
 from chainrule.cli.shared.models import check_model_target, is_model, save_or_keep
 from chainrule.cli.shared.options import (
     NO_FLAGS,
@@ -25,7 +26,7 @@ from chainrule.cli.shared.options import (
     tokenizer_of,
     with_defaults,
 )
-from chainrule.cli.shared.screen import count_of, note, print_json, progress_bar
+from chainrule.cli.shared.screen import note, print_json, progress_bar
 from chainrule.cli.train.run_output import (
     continues_run,
     data_differences,

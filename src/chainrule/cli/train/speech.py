@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from chainrule.api.training.config import TrainSpeechOptions
+from chainrule.base.tables import count_of
 from chainrule.cli.shared.models import check_model_target, is_model, save_or_keep
 from chainrule.cli.shared.options import (
     FILE,
@@ -20,7 +21,7 @@ from chainrule.cli.shared.options import (
     flag,
     given_settings,
 )
-from chainrule.cli.shared.screen import count_of, note, print_json, progress_bar
+from chainrule.cli.shared.screen import note, print_json, progress_bar
 from chainrule.cli.shared.texts import Strict, bad_records
 from chainrule.cli.train.run_output import (
     continues_run,

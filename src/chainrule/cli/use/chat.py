@@ -19,7 +19,7 @@ from prompt_toolkit import PromptSession
 from chainrule.applications.config import CHAT_SAMPLING
 from chainrule.applications.messages import Message
 from chainrule.base.files import read_file
-from chainrule.base.tables import printable_lines
+from chainrule.base.tables import count_of, printable_lines
 from chainrule.cli.shared.models import note_drafts, open_model
 from chainrule.cli.shared.options import (
     NO_FLAGS,
@@ -31,7 +31,7 @@ from chainrule.cli.shared.options import (
     draw_seed,
     given_settings,
 )
-from chainrule.cli.shared.screen import count_of, note, print_json, progress_bar
+from chainrule.cli.shared.screen import note, print_json, progress_bar
 from chainrule.cli.shared.server_options import ModelOrName, ServerOptions
 from chainrule.decoding.config import SamplingConfig
 from chainrule.errors import ChainruleError, OutputError, SettingError, TextError, prefix_errors

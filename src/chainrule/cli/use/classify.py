@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.base.progress import silent
+from chainrule.base.tables import count_of
 from chainrule.cli.shared.models import open_model
 from chainrule.cli.shared.options import FILE, Json, ModelMarkerRule, Needs, Overwrite, TextFile
-from chainrule.cli.shared.screen import count_of, note, on_one_line, print_json, progress_bar
+from chainrule.cli.shared.screen import note, on_one_line, print_json, progress_bar
 from chainrule.cli.shared.texts import (
     DEFAULT_READING,
     LabelField,

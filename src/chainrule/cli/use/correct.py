@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.api.texts.config import CorrectOptions, TuneTarget
+from chainrule.base.tables import count_of
 from chainrule.cli.shared.models import open_model
 from chainrule.cli.shared.options import (
     NO_FLAGS,
@@ -24,7 +25,7 @@ from chainrule.cli.shared.options import (
     TextFile,
     given_settings,
 )
-from chainrule.cli.shared.screen import count_of, note, progress_bar, writes_utf8
+from chainrule.cli.shared.screen import note, progress_bar, writes_utf8
 from chainrule.cli.shared.texts import (
     DEFAULT_READING,
     TextOptions,

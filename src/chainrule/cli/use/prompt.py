@@ -10,6 +10,7 @@ from cyclopts import CycloptsError, Parameter
 
 from chainrule.api.texts.config import PromptOptions
 from chainrule.applications.prompting.config import unescaped
+from chainrule.base.tables import count_of
 from chainrule.cli.shared.models import open_model
 from chainrule.cli.shared.options import (
     FILE,
@@ -22,7 +23,7 @@ from chainrule.cli.shared.options import (
     WholeNumber,
     given_settings,
 )
-from chainrule.cli.shared.screen import count_of, note, on_one_line, print_json, progress_bar
+from chainrule.cli.shared.screen import note, on_one_line, print_json, progress_bar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

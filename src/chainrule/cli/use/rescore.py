@@ -39,23 +39,20 @@ if TYPE_CHECKING:
 
 
 def rescore(
-    lists: Annotated[
+    *models_and_lists: Annotated[
         str,
-        Parameter(allow_leading_hyphen=True, validator=file_or_dash),
         Parameter(
-            help="N-best lists or lattices: a file, also compressed, a folder of ESPnet, SRILM or SLF, or - for "
-            "standard input."
+            allow_leading_hyphen=True,
+            validator=file_or_dash,
+            name="MODELS... LISTS",
+            required=True,
+            help="Models: folders, also of pairs, or ARPA files, each also as NAME=PATH. Last, n-best lists or "
+            "lattices: a file, also compressed, a folder of ESPnet, SRILM or SLF, or - for standard input.",
         ),
     ],
-    /,
-    *,
     model: Annotated[
         tuple[str, ...],
-        Parameter(
-            help="A model folder, also of pairs, or ARPA file, also NAME=PATH; repeat it for several.",
-            negative=(),
-            show_default=False,
-        ),
+        Parameter(help="One more model; repeat it for several.", negative=(), show_default=False),
     ] = (),
     options: Flags[RescoreOptions] = NO_FLAGS,
     weights: Annotated[Path | None, Parameter(help="A file of weights that --weights-out wrote.")] = None,
@@ -77,7 +74,7 @@ def rescore(
 ) -> None:
     """Choose the best hypotheses, by their own scores plus a language model's.
 
-        $ chainrule rescore nbest.jsonl --model lm/ -o best.txt
+        $ chainrule rescore lm/ nbest.jsonl -o best.txt
 
     Ranks by the sum of weight x score over a hypothesis's own scores, + weight
     x log P under each model, + weight x its number of words. Lists are JSON
@@ -101,6 +98,7 @@ def rescore(
     from chainrule.api.texts.rescore import ListSource, Rescoring
     from chainrule.evaluation.texts.bleu import has_bleu
 
+    lists, named = _lists_and_models(models_and_lists, model)
     given = given_settings(options)
     inputs = [lists, *(given[name] for name in ("tune", "references", "sources") if name in given)]
     _check(inputs, [output, nbest_out, weights_out], tunes="tune" in given, json=json, overwrite=overwrite)
@@ -114,7 +112,7 @@ def rescore(
     all_weights = _all_weights(config, weights)
     source = ListSource.of(lists, config)
     with progress_bar() as progress:
-        scorers = _scorers(model, tokenizer, markers, config, progress)
+        scorers = _scorers(named, tokenizer, markers, config, progress)
         run = Rescoring(source, scorers, all_weights, config, progress)
         _note_replaced(run.replaced)
         if run.judge is not None and config.bleu and not has_bleu():
@@ -131,6 +129,25 @@ def rescore(
     if errors:
         wrong = f"{len(errors):,} of {run.lists + len(errors):,} lattices could not be read; see above"
         raise TextError(f"{lists}: {wrong}")
+
+
+def _lists_and_models(arguments: Sequence[str], models: Sequence[str]) -> tuple[str, list[str]]:
+    """Return the last argument, the lists, and all models, those before it first. Raises CycloptsError."""
+    from chainrule.cli.shared.wrong_usage import is_model
+
+    *named, lists = arguments
+    if is_model(lists):
+        other = next((name for name in named if not is_model(_path_of(name)[1])), None)
+        if other is not None:
+            raise CycloptsError(msg=f"{other} is not a model, and {lists} is: the models come first, then the lists.")
+        raise CycloptsError(msg=f"{lists} is a model; after it, the n-best lists are missing.")
+    return lists, [*named, *models]
+
+
+def _path_of(argument: str) -> tuple[str, str]:
+    """Return the name and the path of a model that may be written as NAME=PATH; the name is empty if there is none."""
+    name, equals, path = argument.partition("=")
+    return (name, path) if path and equals and not Path(argument).exists() else ("", argument)
 
 
 def _all_weights(options: RescoreOptions, file: Path | None) -> Weights:
@@ -163,9 +180,8 @@ def _scorers(
 
     scorers: dict[str, HypothesisScorer] = {}
     for given in models:
-        name, _, rest = given.partition("=")
-        path = Path(rest if rest and not Path(given).exists() else given)
-        if not rest or Path(given).exists():
+        name, path = _path_of(given)[0], Path(_path_of(given)[1])
+        if not name:
             name = path.resolve().name
             name = name[: len(name) - len(ending_of(path, ARPA_SUFFIXES))]
         if name in scorers:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json as json_module
-from contextlib import ExitStack
+import logging
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -82,7 +83,7 @@ def ctc(
     if frame <= 0:
         raise CycloptsError(msg=f"--frame is {frame:g}; expected seconds, more than 0.")
     _check_outputs(nbest_out, times, [logits], overwrite=overwrite)
-    with progress_bar() as progress:
+    with _warnings_as_notes(), progress_bar() as progress:
         loaded = None if model is None else open_model(model, tokenizer, None, progress)
         kinds: set[str] = set()
 
@@ -99,6 +100,18 @@ def ctc(
             decoded = decode_ctc(logits, loaded, **given_settings(options), on_error=outputs.report, progress=progress)
             outputs.write(decoded, show, f"{logits}: has no matrix; expected one or more")
     outputs.check()
+
+
+@contextmanager
+def _warnings_as_notes() -> Iterator[None]:
+    """Shows as notes what is logged about labels, as pyctcdecode logs it."""
+    handler, logger = logging.Handler(), logging.getLogger("chainrule.speech")
+    handler.emit = lambda record: note(record.getMessage())  # type: ignore[method-assign]
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
 
 
 class _Outputs:
@@ -229,7 +242,7 @@ def transcribe(
             raise CycloptsError(msg="--greedy finds one text of each sound; leave out --greedy, or --nbest.")
     _check_outputs(nbest_out, times, sounds, overwrite=overwrite)
     files = sound_files(sounds)
-    with progress_bar() as progress:
+    with _warnings_as_notes(), progress_bar() as progress:
         speech = load_speech(model, progress=progress)
         loaded = None if lm is None else open_model(lm, None, None, progress)
         converted: set[str] = set()
@@ -298,7 +311,7 @@ def evaluate_speech(
 
     if len(transcripts) != 1:
         raise CycloptsError(msg="A speech model is measured on one file or folder of sounds with transcripts.")
-    with progress_bar() as progress:
+    with _warnings_as_notes(), progress_bar() as progress:
         speech = load_speech(model, progress=progress)
         config = speech.network.config
         with bad_records(strict=strict) as on_bad:

@@ -11,7 +11,7 @@ from cyclopts import CycloptsError, Parameter
 
 from chainrule.api.seq2seq.config import LanguageOptions, TargetBeam, WriteOptions
 from chainrule.base.progress import silent
-from chainrule.base.tables import printable
+from chainrule.base.tables import count_of, printable
 from chainrule.cli.shared.options import (
     BEAM_GROUP,
     FILE,
@@ -33,7 +33,7 @@ from chainrule.cli.shared.options import (
     refuse_sampling,
     target_beam,
 )
-from chainrule.cli.shared.screen import count_of, finite, note, print_json, progress_bar
+from chainrule.cli.shared.screen import finite, note, print_json, progress_bar
 from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, check_read_once, note_repairs
 from chainrule.decoding.config import SamplingConfig
 from chainrule.errors import SettingError, TextError

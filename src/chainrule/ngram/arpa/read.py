@@ -25,6 +25,7 @@ from chainrule.ngram.trie.assembly import DuplicateNgramError, Extra, Trie, comp
 from chainrule.ngram.trie.query_kernels import NO_NODE
 from chainrule.protocol import BEGIN, END, UNKNOWN
 from chainrule.text.corpus.block import byte_array
+from chainrule.text.corpus.plain_text import kind_of
 from chainrule.text.tokenization.vocabulary import MARKER_TOKENS, Vocabulary, slots_needed
 from chainrule.text.tokenization.vocabulary_kernels import insert_all
 
@@ -94,14 +95,17 @@ def read_arpa(
 
 def _header(source: ArpaSource) -> list[int]:
     """The numbers of n-grams by order, as the header claims; only compared with the file."""
-    for _ in range(_COMMENT_LINES):
+    advice = "is it an ARPA file?"
+    for number in range(_COMMENT_LINES):
         line = source.next_line()
+        if number == 0 and line is not None:
+            advice = kind_of(line) or advice
         if line is None or line.removeprefix(_BYTE_ORDER_MARK) == b"\\data\\":
             break
     if line is None:
-        source.fail("the end of the file", "\\data\\", "is it an ARPA file?")
+        source.fail("the end of the file", "\\data\\", advice)
     if line.removeprefix(_BYTE_ORDER_MARK) != b"\\data\\":
-        source.fail(line, f"\\data\\ among the first {_COMMENT_LINES} lines", "is it an ARPA file?")
+        source.fail(line, f"\\data\\ among the first {_COMMENT_LINES} lines", advice)
     counts: list[int] = []
     min_bytes = 0
     for line in source.lines_before_section():

@@ -187,11 +187,21 @@ class Corpus:
                 self.repairs[source] = repairs
 
 
+_LIKE_A_PATH = re.compile(r"[/\\]|^\S*\.\w+$|^$")  # with a folder or a suffix
+
+
 def source_of(text: Source | Paths, document: Document | None = None) -> Source:
     """A Source as it is; paths as a Corpus. document: see `read_as`. Raises as `Corpus.of`."""
     if isinstance(text, Source) and not isinstance(text, type):  # the class Lines itself has a Source's attributes
         return text
-    return read_as(Corpus.of(text), document)  # type: ignore[arg-type]
+    paths = as_paths(text)  # type: ignore[arg-type]
+    missing = next((path for path in paths if path != STANDARD_INPUT and not os.path.exists(path)), None)
+    if missing is not None and not _LIKE_A_PATH.search(missing):
+        raise TextError(
+            f"{missing!r} is taken for the path of a file, and there is no such file; for texts themselves, use "
+            "chainrule.Lines([...])"
+        )
+    return read_as(Corpus.of(paths), document)
 
 
 def read_as(corpus: Corpus, document: Document | None) -> Corpus:

@@ -44,6 +44,11 @@ _MAGIC = {  # the first bytes of files that are not plain text
 }
 
 
+def kind_of(beginning: bytes) -> str | None:
+    """Return what a file that is no UTF-8 text seems to be, by its first bytes, and what to do; None if unknown."""
+    return next((kind for magic, kind in _MAGIC.items() if beginning.startswith(magic)), None)
+
+
 def lines_of(path: str | os.PathLike[str], encoding: str = UTF_8) -> Iterator[str]:
     """The lines of a file such as a list of words; it may be compressed. Raises TextError."""
     with open_stream(os.fspath(path), encoding) as stream:
@@ -73,8 +78,7 @@ def file_block(stream: ByteStream, rule: EncodingErrors) -> Block:
 
 def invalid_utf8(text: Bytes, place: str) -> TextError:
     """The error for a text that is not UTF-8. place: the location and the byte, for the message."""
-    beginning = text[:6].tobytes()
-    kind = next((kind for magic, kind in _MAGIC.items() if beginning.startswith(magic)), None)
+    kind = kind_of(text[:6].tobytes())
     if kind is None and 0 in text[:4096]:
         kind = "it looks like a binary file"
     advice = kind or (
