@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 
+import numpy as np
 import pytest
 
 import chainrule
+from chainrule.api.texts.frequencies import WordFrequencies
 from chainrule.errors import SettingError
 
 POTATO = ["i say tomato", "you say tomato", "i like potatoes", "you like potatoes", "tomato tomato", "potato potato"]
@@ -77,3 +79,10 @@ def test_what_was_not_seen_has_no_probability() -> None:
 def test_no_more_words_than_the_order(words: tuple[str, ...]) -> None:
     with pytest.raises(SettingError, match=f"{len(words)} words cannot be counted; expected 1 to 3"):
         frequencies(POTATO).count(*words)
+
+
+def test_words_are_counted_in_looked_up_form() -> None:
+    found = WordFrequencies({"don\u2019t": 2, "don't": 1, "caf\u00e9": 4, "the": 1})
+    words = ["don't", "don\u00b4t", "cafe\u0301", "ca\u00adf\u00e9", "cafe"]
+    assert found.log_frequencies(words)[:4] == pytest.approx(np.log([3 / 8, 3 / 8, 4 / 8, 4 / 8]))
+    assert found.log_frequencies(words)[4] is None
