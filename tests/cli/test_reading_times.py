@@ -306,3 +306,10 @@ def test_keys_of_several_columns_may_rise_in_any_order(tmp_path: Path) -> None:
         (tmp_path / "times.tsv").write_text(name + "\ttime\n" + times)
         options = ReadingTimesOptions(story="story")
         assert join_times(tmp_path / "times.tsv", tmp_path / "text.tsv", options).counts["texts by story"] == 2
+
+
+def test_keys_and_words_are_compared_in_looked_up_form(tmp_path: Path) -> None:
+    (tmp_path / "text.tsv").write_text("word\tstory\tplace\ndon\u2019t\tcaf\u00e9\t1\nka\tcaf\u00e9\t2\n")
+    (tmp_path / "times.tsv").write_text("word\tstory\tplace\ttime\ndon't\tcafe\u0301\t1\t300\n")
+    joined = join_times(tmp_path / "times.tsv", tmp_path / "text.tsv", ReadingTimesOptions(story="story", log=False))
+    assert (joined.words, joined.times[0]) == (["don\u2019t", "ka"], 300)
