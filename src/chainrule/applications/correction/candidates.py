@@ -135,7 +135,8 @@ class Spelling:
         itself = self._errors.log_probs(new, new).tolist()
         split = self._split([word for word in new if not self._words.is_trusted(word)])
         for word, others, log_prob in zip(new, meant, itself, strict=True):
-            self._options[word] = _Options(log_prob, [(one.word, one.log_prob) for one in others] + split.get(word, []))
+            known = [(one.word, one.log_prob + self._words.as_possessive(one.word)) for one in others]
+            self._options[word] = _Options(log_prob + self._words.as_possessive(word), known + split.get(word, []))
 
     def _variants(self, chunk: Chunk, *, is_alone: bool) -> list[tuple[str, float]]:
         """Variants that a chunk may have meant, with log P(chunk | variant); itself first.

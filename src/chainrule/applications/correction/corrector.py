@@ -24,6 +24,7 @@ from chainrule.applications.correction.spans import (
     in_source,
     running_texts,
 )
+from chainrule.applications.correction.word_index import noun_of
 from chainrule.applications.rescoring.features import IMPOSSIBLE
 from chainrule.base.arguments import as_texts
 from chainrule.evaluation.texts.corrections import calibrate
@@ -249,7 +250,7 @@ class Corrector:
         if word not in self._words:
             return _OF_UNKNOWN
         ratio = self._words.log_ratio(word)
-        return ratio if self._words.is_trusted(word) else ratio + self._share * (_OF_UNKNOWN - ratio)
+        return ratio if self._words.is_trusted(noun_of(word)) else ratio + self._share * (_OF_UNKNOWN - ratio)
 
     def _weighed(self, texts: list[str], paths: list[list[Path]]) -> list[list[Path]]:
         """The paths of each text, reordered by the learned corrector and the second model."""

@@ -201,14 +201,22 @@ class WordIndex:
         return self._known.get(word, self._known.get(noun_of(word)))
 
     def is_trusted(self, word: str) -> bool:
-        """Whether a word is known, and not a rare one, which may be an error of the text that it comes from."""
-        i = self._number(word.lower())
+        """Whether a word is known, and not a rare one, which may be an error of the text that it comes from.
+
+        A possessive that is not known is not: classe's.
+        """
+        i = self._known.get(word.lower())
         return i is not None and not self._is_rare[i]
 
     def log_prior(self, word: str) -> float:
         """log P of a word in lower case, without context, in nats; -inf if it is not known."""
         i = self._number(word)
-        return -np.inf if i is None else float(self._priors[i]) + _AS_POSSESSIVE * (word not in self._known)
+        return -np.inf if i is None else float(self._priors[i]) + self.as_possessive(word)
+
+    def as_possessive(self, word: str) -> float:
+        """log P of a possessive, given its noun, in nats; 0 for words that are known themselves, and unknown ones."""
+        lower = word.lower()
+        return _AS_POSSESSIVE if lower not in self._known and noun_of(lower) in self._known else 0.0
 
     def log_ratio(self, word: str) -> float:
         """log P of a known word, less that under a plain model, which draws one letter after the other; in nats."""
@@ -279,7 +287,8 @@ class WordIndex:
         for word in observed:
             noun = noun_of(word)
             row = meant[word] if word in meant else next(others)
-            rows.append(row if noun == word or noun not in meant else row + [one.possessive() for one in meant[noun]])
+            of_nouns = meant.get(noun, []) if noun != word else []
+            rows.append([*row, *(one.possessive() for one in of_nouns if noun[-1] == "s" or one.word[-1] != "s")])
         return rows
 
     def _candidates(self, observed: Sequence[str], errors: ErrorModel, most: int) -> list[list[CandidateWord]]:
