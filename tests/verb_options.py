@@ -296,6 +296,7 @@ VERBS = {
     "correct": {"MODEL", "TEXT", "--channel", "--rate", "--at-least", "--keep", "--lexicon", "--beam", "--candidates"}
     | {"--references", "--diff", "--interactive", "--output", "--tokenizer", "--json", "--overwrite", "--errant"}
     | {
+        "--format",
         "--grammar",
         "--grammar-rate",
         "--inflections",

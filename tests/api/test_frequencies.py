@@ -6,6 +6,7 @@ import itertools
 import math
 from collections import Counter
 
+import numpy as np
 import pytest
 
 import chainrule
@@ -101,3 +102,10 @@ def test_words_are_found_without_the_marks_around_them(word: str, count: int | N
     counts = {"hello": 4, "bonjour": 3, "don't": 2, "it’s": 1, "5": 5, "…": 7}
     expected = None if count is None else pytest.approx(math.log(count / 22))
     assert WordFrequencies(counts).log_frequencies([word]) == [expected]
+
+
+def test_words_are_counted_in_looked_up_form() -> None:
+    found = WordFrequencies({"don\u2019t": 2, "don't": 1, "caf\u00e9": 4, "the": 1})
+    words = ["don't", "don\u00b4t", "cafe\u0301", "ca\u00adf\u00e9", "cafe"]
+    assert found.log_frequencies(words)[:4] == pytest.approx(np.log([3 / 8, 3 / 8, 4 / 8, 4 / 8]))
+    assert found.log_frequencies(words)[4] is None

@@ -70,6 +70,19 @@ def test_words_are_normalised_before_lookup(tmp_path: Path) -> None:
     assert words.row_of("ℝ") == words.row_of("R") == words.row_of("r") is not None
 
 
+def test_words_are_found_in_any_form() -> None:
+    lines = chainrule.Lines(["don't caf\u00e9 can\u2019t nai\u0308ve a"] * 30)
+    words = chainrule.train_vectors(lines, tokenizer=chainrule.TokenizerConfig(kind="whitespace"))
+    pairs = [
+        ("don\u2019t", "don't"),
+        ("cafe\u0301", "caf\u00e9"),
+        ("can't", "can\u2019t"),
+        ("na\u00efve", "nai\u0308ve"),
+    ]
+    assert all(words.row_of(other) == words.words.index(own) for other, own in pairs)
+    assert words.row_of("cafe") is None
+
+
 def test_damaged_n_grams_and_numbers_are_refused(tmp_path) -> None:
     lines = chainrule.Lines(["a b c d"] * 5)
     config = chainrule.VectorsConfig(epochs=1, subwords="2-2", buckets=5, dimensions=2)

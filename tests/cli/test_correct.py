@@ -246,3 +246,19 @@ def test_a_binary_file_overwrites_nothing(folder: Path, chainrule: Callable[...,
     assert done.status != 0
     assert "not UTF-8" in done.err
     assert (tmp_path / "kept.txt").read_text() == "kept"
+
+
+def test_a_file_keeps_what_is_no_prose(folder: Path, chainrule: Callable[..., Result], tmp_path: Path) -> None:
+    text = "# Teh dog\n\nSee `teh` and **teh** man\n\n```\nteh\n\nteh\n```\n"
+    (tmp_path / "a.md").write_text(text)
+    meant = text.replace("# Teh", "# The").replace("**teh", "**the")
+    plain = ("correct", folder / "lm", tmp_path / "a.md", "--rate", "0.2")
+    assert chainrule(*plain, "-o", tmp_path / "b.md").status == 0
+    assert (tmp_path / "b.md").read_text() == meant
+    assert chainrule(*plain, "--format", "markdown").out == meant
+    assert chainrule(*plain, "--format", "text").out == meant.replace("teh", "the")
+    refused = chainrule(*plain, "--format", "markdown", "--references", tmp_path / "a.md")
+    assert (refused.status, "leave out --format" in refused.err) == (2, True)
+    (tmp_path / "a").write_text(text)
+    unknown = chainrule("correct", folder / "lm", tmp_path / "a", "--format", "code")
+    assert (unknown.status, "such as .py" in unknown.err) == (1, True)

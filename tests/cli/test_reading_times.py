@@ -366,3 +366,10 @@ def test_a_model_that_follows_from_the_baseline_is_left_out_with_a_note(
     assert list(record["left_out"]) == ["unigram"]
     command.remove(study / "lm")
     assert "unigram: a predictor follows from the others" in chainrule(*command).err
+
+
+def test_keys_and_words_are_compared_in_looked_up_form(tmp_path: Path) -> None:
+    (tmp_path / "text.tsv").write_text("word\tstory\tplace\ndon\u2019t\tcaf\u00e9\t1\nka\tcaf\u00e9\t2\n")
+    (tmp_path / "times.tsv").write_text("word\tstory\tplace\ttime\ndon't\tcafe\u0301\t1\t300\n")
+    found = join_times(tmp_path / "times.tsv", tmp_path / "text.tsv", ReadingTimesOptions(story="story", log=False))
+    assert (found.words, found.times[0]) == (["don\u2019t", "ka"], 300)

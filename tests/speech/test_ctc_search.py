@@ -157,6 +157,12 @@ def test_hotwords_add_their_weight_and_beginnings_a_part_of_it() -> None:
     assert unfinished == pytest.approx({"": 0, "a": 3 / 4, "b": 3})
 
 
+def test_a_hotword_in_another_form_is_that_of_the_labels() -> None:
+    """The trie of "caf\u00e9" and "don't" has every beginning of these words, whatever characters the list has."""
+    words = Hotwords.of(["cafe\u0301", "don\u2019t", "func\u00adtion"], 3.0).words
+    assert all(words.has_node(word) for word in ("caf\u00e9", "don't", "function", "cafe\u0301"))
+
+
 @given(st.lists(st.integers(-5, 5), max_size=60), st.integers(-5, 5), st.integers(1, 20))
 def test_the_best_are_sorted_and_of_equal_ones_the_first_stay(numbers: list[int], least: int, width: int) -> None:
     scores, order = np.array(numbers, np.float64), np.zeros(max(len(numbers), 1), np.int64)

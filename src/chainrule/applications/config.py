@@ -14,6 +14,7 @@ VectorPrecision = Literal["float32", "bfloat16"]
 ReadyChannel = Literal["english", "keyboard", "ocr"]
 CHANNELS: tuple[ReadyChannel, ...] = ("english", "keyboard", "ocr")
 ENGLISH = CHANNELS[0]
+TextFormat = Literal["auto", "text", "markdown", "latex", "html", "code"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.errors import SettingError, TextError
+from chainrule.text.lookup import looked_up
 from chainrule.text.tables import read_table
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def join_times(times: AnyPath, text: AnyPath, options: ReadingTimesOptions) -> J
         used.add(entry)
         i = place[entry]
         word = record.fields.get(options.word)
-        if word is not None and word != own[i].fields[options.word]:
+        if word is not None and looked_up(word) != looked_up(own[i].fields[options.word]):
             raise TextError(
                 f"{record.location}: the word with the key {_shown(key, entry)} is {word!r}, and in {own[i].location} "
                 f"{own[i].fields[options.word]!r}; the two files do not belong together, or a key is wrong"
@@ -161,7 +162,7 @@ def _key(record: Record, key: Sequence[str]) -> tuple[str, ...]:
     missing = next((name for name in key if name not in record.fields), None)
     if missing is not None:
         raise TextError(f"{record.location}: has no field {missing!r}; there are {', '.join(record.fields)}")
-    return tuple(record.fields[name] for name in key)
+    return tuple(looked_up(record.fields[name]) for name in key)
 
 
 def _check_order(records: Sequence[Record], names: Sequence[str], story: str) -> None:

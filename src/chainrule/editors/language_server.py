@@ -21,6 +21,7 @@ from pygls.protocol import LanguageServerProtocol, lsp_method
 from chainrule import __version__
 from chainrule.editors.document import KEEP, Document, Position, completion_items, diagnostic, inline_items, quick_fixes
 from chainrule.errors import ChainruleError
+from chainrule.text.lookup import looked_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
@@ -41,7 +42,7 @@ class Corrections:
     def __init__(self, corrector: Corrector, kept: Iterable[str] = ()) -> None:
         """kept: words that are never corrected."""
         self.corrector = corrector
-        self._kept = {word.lower() for word in kept}
+        self._kept = {looked_up(word).lower() for word in kept}
         self._changes: OrderedDict[str, tuple[Change, ...]] = OrderedDict()
 
     def knows(self, paragraph: str) -> bool:
@@ -50,7 +51,9 @@ class Corrections:
 
     def changes(self, paragraph: str) -> list[Change]:
         """The changes of a paragraph, in its order; none before `correct`."""
-        return [change for change in self._changes.get(paragraph, ()) if change.before.lower() not in self._kept]
+        return [
+            change for change in self._changes.get(paragraph, ()) if looked_up(change.before).lower() not in self._kept
+        ]
 
     def correct(self, paragraph: str) -> None:
         """Corrects a paragraph, and forgets the one that was corrected first if there are too many."""
@@ -61,7 +64,7 @@ class Corrections:
 
     def keep(self, word: str) -> None:
         """Leaves a word alone from now on."""
-        self._kept.add(word.lower())
+        self._kept.add(looked_up(word).lower())
 
 
 R = TypeVar("R")

@@ -9,6 +9,7 @@ import numpy as np
 
 from chainrule.speech.config import DEFAULTS
 from chainrule.speech.words_kernels import add_words, child_of
+from chainrule.text.lookup import looked_up
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -71,6 +72,6 @@ class Hotwords:
 
     @classmethod
     def of(cls, phrases: Iterable[str] | None, weight: float = DEFAULTS.hotword_weight) -> Hotwords:
-        """phrases: of one or more words, each of which counts."""
-        words = [word for phrase in phrases or () for word in phrase.split()]
+        """phrases: of one or more words, each of which counts, as it is written and in looked-up form."""
+        words = [form for phrase in phrases or () for word in phrase.split() for form in (word, looked_up(word))]
         return cls(Words(words), float(weight)) if words else cls()

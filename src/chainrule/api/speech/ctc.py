@@ -29,6 +29,7 @@ from chainrule.speech.logits import (
 )
 from chainrule.speech.search import Labels, Limits, Search, output_beam
 from chainrule.speech.words import Hotwords
+from chainrule.text.lookup import looked_up
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -141,6 +142,7 @@ class Decoder:
         """labels: of the columns, or an alphabet as it is; by default those of each utterance. Raises SettingError."""
         self._labels = tuple(labels.labels) if isinstance(labels, Alphabet) else labels
         self._hotwords = Hotwords.of(options.hotwords, options.hotword_weight)
+        self._expected = [looked_up(word) for phrase in options.hotwords for word in phrase.split()]
         self._limits = Limits(options.beam, options.beam_prune_logp, options.token_min_logp)
         self._fusion: ShallowFusion | None = None
         if model is not None:
@@ -203,7 +205,7 @@ class Decoder:
 
     def _checked(self, alphabet: Alphabet) -> Labels:
         """Return the labels as the search reads them. Raises SettingError if they cannot spell what is expected."""
-        check_spelling(alphabet, self._hotwords.words.words, "hotwords", least=1)
+        check_spelling(alphabet, self._expected, "hotwords", least=1)
         if self._fusion is not None:
             self._fusion.check_spelling(alphabet)
         return Labels(alphabet)

@@ -9,7 +9,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from chainrule.applications.config import EmbeddingConfig, Pooling
+from chainrule.applications.config import EmbeddingConfig, Pooling, TextFormat
 from chainrule.applications.correction.config import CorrectionConfig, CorrectionSettings, read_settings
 from chainrule.applications.prompting.config import PromptSettings
 from chainrule.applications.rescoring.config import ListFormat, Objective, TuningConfig
@@ -118,7 +118,16 @@ class CorrectorOptions(CorrectionConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class CorrectOptions(CorrectorOptions):
-    """As `CorrectorOptions`. settings: what `tune_correction` chose, or its file, for what is not named."""
+    """As `CorrectorOptions`.
+
+    settings: what `tune_correction` chose, or its file, for what is not named. format: what the texts are. Code,
+    mathematics, addresses, tags, keys and commands of markdown, latex and html are left alone, and of a program (code)
+    all but comments and strings. auto: by the file's suffix.
+    """
+
+    format: TextFormat = option(
+        "auto", "what the texts are, so that code, mathematics, tags and keys are left alone; by default by the suffix"
+    )
 
     settings: CorrectionSettings | AnyPath | None = option(
         None, "a file that --tune wrote; options that are given count more", reads=Path

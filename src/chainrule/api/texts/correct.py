@@ -27,7 +27,8 @@ from chainrule.applications.correction.candidates import Grammar
 from chainrule.applications.correction.config import CorrectionSettings, write_settings
 from chainrule.applications.correction.corrector import Corrector
 from chainrule.applications.correction.error_models import CharacterErrorModel, WordErrorModel
-from chainrule.applications.correction.error_rate import RATE_OF_WORDS, estimate_rate
+from chainrule.applications.correction.error_rate import RATE_OF_WORDS, are_lowered, estimate_rate
+from chainrule.applications.correction.formats import format_of, read_as
 from chainrule.applications.correction.word_index import WordIndex
 from chainrule.applications.noisy_channel.character_channel import CONFUSIONS, channel_named
 from chainrule.applications.noisy_channel.english import EVERYDAY_WORDS
@@ -41,7 +42,9 @@ from chainrule.errors import SettingError, TextError
 from chainrule.evaluation.pseudo_likelihood import pseudo_log_likelihoods
 from chainrule.evaluation.texts.corrections import UNCHANGED, calibrate, judge_changes
 from chainrule.text.corpus.corpus import Corpus, Lines, source_of
+from chainrule.text.corpus.corpus import read_as as whole_files
 from chainrule.text.corpus.plain_text import lines_of
+from chainrule.text.lookup import looked_up
 from chainrule.text.parallel import Pairs
 from chainrule.text.tokenization.config import OF_WORDS
 
@@ -52,7 +55,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.api.models.model import Model
-    from chainrule.applications.config import ReadyChannel
+    from chainrule.applications.config import ReadyChannel, TextFormat
     from chainrule.applications.correction.corrector import LearnedCorrector
     from chainrule.applications.correction.error_models import ErrorModel
     from chainrule.applications.correction.spans import Corrected
@@ -120,6 +123,8 @@ def build_corrector(model: Model, options: CorrectOptions, texts: Sequence[str] 
         learned=None if options.learned is None else _learned(options.learned),
         rescorer=None if options.rescore_by is None else _rescorer(options.rescore_by),
         estimated_rate=estimated,
+        text_format=options.format,
+        supplies_capitals=not are_lowered(texts),
     )
 
 
@@ -134,7 +139,7 @@ def _estimated_rate(model: Model, words: WordIndex, options: CorrectorOptions, t
     is_of_characters = isinstance(options.channel, str) and options.channel in CONFUSIONS
     if options.rate is not None or is_of_characters or not any(texts):
         return None
-    keep = frozenset(word.lower() for word in options.correction().keep)
+    keep = frozenset(looked_up(word).lower() for word in options.correction().keep)
     prior = prior_of(model.language_model, model.tokenizer, model.speller)
     rate = estimate_rate(texts, words, _error_model(options.channel, _EXPECTED_RATE), prior, keep)
     return rate if options.grammar is None else max(rate, _RATE_OF_LEARNERS)
@@ -283,23 +288,32 @@ def start_correction(
 
     fields: whether each comes with all the fields of its record; otherwise with none.
     """
+    wanted = options.format
+    source = in_format(source, wanted) if isinstance(source, Corpus) else source
     texts = _texts(source, BlockProgress(progress, "correcting"), fields=fields)
     first = list(islice(texts, _AT_ONCE))
-    ready = build_corrector(model, options, [text for text, _ in first])
+    ready = build_corrector(model, options, [read_as(text, wanted, file).text for text, file, _ in first])
 
     def lines() -> Iterator[tuple[Corrected, Mapping[str, Any]]]:
         some = first
         while some:
-            yield from zip(ready.correct([text for text, _ in some]), [own for _, own in some], strict=True)
+            corrected = ready.correct([text for text, _, _ in some], [file for _, file, _ in some])
+            yield from zip(corrected, [own for _, _, own in some], strict=True)
             some = list(islice(texts, _AT_ONCE))
 
     return ready, lines()
 
 
-def _texts(source: Source, inside: BlockProgress, *, fields: bool) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The texts, each with the fields of its record, if they are asked for."""
+def in_format(source: Corpus, wanted: TextFormat) -> Corpus:
+    """The source with whole files as texts, if their format is another than plain text, whose lines go together."""
+    is_plain = all(format_of(file, wanted) == "text" for files in source.files for file in files)
+    return source if is_plain else whole_files(source, "file")
+
+
+def _texts(source: Source, inside: BlockProgress, *, fields: bool) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    """The texts, each with its file and with the fields of its record, if they are asked for."""
     if isinstance(source, Lines) and source.lines:
-        yield from zip(source.texts(), repeat({}), strict=False)
+        yield from ((text, "", {}) for text in source.texts())
         return
     if isinstance(source, Corpus):
         blocks = source.blocks_as_they_come(inside, "correcting", fields=fields)
@@ -308,7 +322,8 @@ def _texts(source: Source, inside: BlockProgress, *, fields: bool) -> Iterator[t
     for block in blocks:
         done = 0
         for piece in block.pieces(_PIECE_BYTES):
-            yield from zip(piece.documents(), piece.fields or repeat({}), strict=False)
+            documents = piece.documents()
+            yield from zip(documents, repeat(block.source), piece.fields or repeat({}), strict=False)
             done += piece.text.size
             inside.report(done)
 

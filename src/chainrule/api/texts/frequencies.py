@@ -17,6 +17,7 @@ from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError, TextError
 from chainrule.protocol import BEGIN, END, UNKNOWN
 from chainrule.text.corpus.corpus import source_of
+from chainrule.text.lookup import looked_up
 from chainrule.text.tokenization.vocabulary import MARKER_TOKENS
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ class WordFrequencies:
 
     def __init__(self, source: str | os.PathLike[str] | Mapping[str, float] | Model) -> None:
         self._model: Any = None
-        self._counts: Mapping[str, float] = {}
+        self._counts: dict[str, float] = {}  # of looked-up forms
         read: Any = source
         if isinstance(source, str | os.PathLike):
             path = Path(source)
@@ -128,7 +129,9 @@ class WordFrequencies:
         order = getattr(getattr(read, "engine", None), "order", None)
         if isinstance(read, Mapping):
             _check_counts(read)
-            self._counts = read
+            for word, count in read.items():
+                form = looked_up(word)
+                self._counts[form] = self._counts.get(form, 0.0) + count
             self._log_total = math.log(math.fsum(read.values()) or 1.0)
         elif order != 1:
             found = "is no n-gram model" if order is None else f"is an n-gram model of order {order}"
@@ -154,11 +157,11 @@ class WordFrequencies:
         return [self._known[word] for word in words]
 
     def _counted(self, word: str) -> float | None:
+        word = looked_up(word)
         bare = _without_marks_around(word)
         for form in (word, bare, word.lower(), bare.lower()):
-            for written in (form, form.replace("’", "'"), form.replace("'", "’")):
-                if count := self._counts.get(written):
-                    return math.log(count) - self._log_total
+            if count := self._counts.get(form):
+                return math.log(count) - self._log_total
         return None
 
 

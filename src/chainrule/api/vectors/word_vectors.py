@@ -23,6 +23,7 @@ from chainrule.report.model_card import model_card, model_rows
 from chainrule.storage.model_folder import VOCABULARY_ARRAYS, check_target, open_model, save_model, saved_family
 from chainrule.text.corpus.block import LINE_FEED, byte_array
 from chainrule.text.corpus.reading import text_suffix
+from chainrule.text.lookup import looked_up
 from chainrule.text.tokenization.splitters import splitter_named
 from chainrule.text.tokenization.tokenizer import Tokenizer
 from chainrule.text.tokenization.vocabulary import MARKER_TOKENS, Vocabulary
@@ -114,11 +115,18 @@ class WordVectors:
     def row_of(self, word: str) -> int | None:
         """The row of a word as written, normalised as the text was, or in lower case; None if it is unknown."""
         normal = self._normalised(word).decode("utf-8", "replace")
-        for spelled in (word, normal, word.lower()):
+        form = looked_up(word)
+        for spelled in (word, normal, word.lower(), form, form.lower()):
             token = self.tokenizer.vocabulary.id_of(spelled)
             if token >= FIRST_ORDINARY:
                 return token - FIRST_ORDINARY
-        return None
+        return self._other_forms.get(form, self._other_forms.get(form.lower()))
+
+    @cached_property
+    def _other_forms(self) -> dict[str, int]:
+        """The rows of words that are written in another form than the one in which they are looked up, by that one."""
+        forms = ((looked_up(word), row) for row, word in reversed(list(enumerate(self.words))) if not word.isascii())
+        return {form: row for form, row in forms if form != self.words[row]}
 
     def vector_of(self, word: str) -> Float32[ndarray, " D"] | None:
         """The vector of a word, if need be from its n-grams; None if it has none."""

@@ -69,14 +69,16 @@ def _within_one_edit(marks: str) -> Iterable[str]:
             yield from (marks[:i] + mark + marks[i + 1 :] for mark in usual)
 
 
-# Nats that an unknown word with a capital letter inside a sentence has for being a name: another one, or no known one.
-_NAME, _NEW_NAME = 3.0, 9.0
+# Nats that a word with a capital letter inside a sentence has for being a name and no other word; if it is not known,
+# for being no word without a capital letter, and, beside a rare name, for being a name that is new.
+_NAME, _NO_NAME, _RARE_NAME = 3.0, 9.0, 6.0
+_FREQUENT_NAME, _TIMES_RARER = -12.0, 3.0  # log P of a name that is not rare; nats for each nat that one is rarer
+_SMALL_LETTER = 4.0  # nats that the small letter of a word such as i has for being an error, and for being the only one
 _FUNCTION_WORD = -6.0  # log P from which on a word is so frequent that the next one is often written with it: alot
 _RUN_TOGETHER = 4.0  # nats by which a space after such a word is lost more often
 _REAL_WORD = 3.0  # nats that a known word costs in whose place another one is put: most errors make no words
 _ADDED = 3.0  # further nats for a known word that is new to the language model, so that any other fits better
 _WITH_MARKS = 3  # variants of an unknown chunk, itself among them, that other marks are proposed with
-_LIKELY = -9.0  # nats from which on a word is a likely misspelling of another: teh
 _TWICE = -7.0  # log P that such a word is written twice
 _REMEMBERED = 1 << 18  # words whose options are kept
 
@@ -99,9 +101,9 @@ class _Options(NamedTuple):
 class Spelling:
     """Proposes words by a channel and an index of known words."""
 
-    def __init__(self, words: WordIndex, errors: ErrorModel, most: int) -> None:
-        """most: the most candidates for a word."""
-        self._words, self._errors, self._most = words, errors, most
+    def __init__(self, words: WordIndex, errors: ErrorModel, most: int, *, supplies_capitals: bool = True) -> None:
+        """most: the most candidates for a word. supplies_capitals: whether i becomes I."""
+        self._words, self._errors, self._most, self._supplies_capitals = words, errors, most, supplies_capitals
         self._marks = Marks(errors)
         self._options: dict[str, _Options] = {}
 
@@ -117,17 +119,12 @@ class Spelling:
         )
         return [
             [
-                [Proposal(1, *variant) for variant in self._variants(chunk)] + self._of_two(text, chunks, i)
+                [Proposal(1, *variant) for variant in self._variants(chunk, is_alone=len(chunks) == 1)]
+                + self._of_two(text, chunks, i)
                 for i, chunk in enumerate(chunks)
             ]
             for text, chunks in zip(texts, parted, strict=True)
         ]
-
-    def count_near(self, words: Sequence[str]) -> int:
-        """How many of these words are likely misspellings of known ones."""
-        lower = [word.lower() for word in words]
-        self._look_up(set(lower))
-        return sum(any(log_prob > _LIKELY for _, log_prob in self._options[word].others) for word in lower)
 
     def _look_up(self, words: set[str]) -> None:
         """Finds candidates for new words, in lower case."""
@@ -138,12 +135,13 @@ class Spelling:
         itself = self._errors.log_probs(new, new).tolist()
         split = self._split([word for word in new if not self._words.is_trusted(word)])
         for word, others, log_prob in zip(new, meant, itself, strict=True):
-            self._options[word] = _Options(log_prob, [(one.word, one.log_prob) for one in others] + split.get(word, []))
+            known = [(one.word, one.log_prob + self._words.as_possessive(one.word)) for one in others]
+            self._options[word] = _Options(log_prob + self._words.as_possessive(word), known + split.get(word, []))
 
-    def _variants(self, chunk: Chunk) -> list[tuple[str, float]]:
+    def _variants(self, chunk: Chunk, *, is_alone: bool) -> list[tuple[str, float]]:
         """Variants that a chunk may have meant, with log P(chunk | variant); itself first.
 
-        Variants differ in one word.
+        Variants differ in one word. is_alone: whether the chunk is the whole text, as in a list of words.
         """
         if chunk.kept:
             return [(chunk.text, 0.0)]
@@ -155,13 +153,23 @@ class Spelling:
         for (a, b), one in zip(chunk.words, options, strict=True):
             word = chunk.text[a:b]
             begins = chunk.begins_sentence and a == chunk.words[0][0]
-            is_capitalised = word[:1].isupper() and not begins and not word.isupper()
+            is_capitalised = chunk.is_name(a) and not word.isupper()
             is_known = self._words.is_trusted(word)
             right = is_known * _REAL_WORD + (word.lower() in self._words.added) * _ADDED
+            if (capital := self._alone(word)) != word and word.islower():  # i, for I
+                right += _SMALL_LETTER
+                if self._supplies_capitals:
+                    variants[chunk.text[:a] + capital + chunk.text[b:]] = same
+                    variants[chunk.text] -= _SMALL_LETTER
             for other, log_prob in one.others:
                 cased = in_case_of(other if word.isalpha() else self._alone(other), word, begins_sentence=begins)
                 variant = chunk.text[:a] + cased + chunk.text[b:]
-                name = (_NAME if is_known or other[:1].isupper() else _NEW_NAME) if is_capitalised else 0.0
+                name = 0.0
+                if is_capitalised:
+                    name = _NAME if is_known or other[:1].isupper() else _NO_NAME
+                if not (is_known or is_alone) and word[:1].isupper() and other[:1].isupper():
+                    rarity = _FREQUENT_NAME - self._words.log_prior(other.lower())
+                    name += min(_RARE_NAME, max(0.0, _TIMES_RARER * rarity))
                 total = same - one.itself + log_prob - name - right
                 if variants.get(variant, -np.inf) < total and variant != chunk.text:
                     variants[variant] = total

@@ -13,12 +13,23 @@ import numpy as np
 
 from chainrule.applications.correction.candidates import Proposal, Spelling
 from chainrule.applications.correction.config import CorrectionConfig
+from chainrule.applications.correction.formats import read_as
 from chainrule.applications.correction.lattice import NOTHING, Arc, Variant, Variants, best_paths, local_log_probs
-from chainrule.applications.correction.spans import Change, Corrected, apply_changes, chunks_of, in_lines, running_texts
+from chainrule.applications.correction.spans import (
+    Change,
+    Corrected,
+    apply_changes,
+    chunks_of,
+    in_lines,
+    in_source,
+    running_texts,
+)
+from chainrule.applications.correction.word_index import noun_of
 from chainrule.applications.rescoring.features import IMPOSSIBLE
 from chainrule.base.arguments import as_texts
 from chainrule.evaluation.texts.corrections import calibrate
 from chainrule.protocol import END, UNKNOWN
+from chainrule.text.lookup import looked_up
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -26,6 +37,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float64
     from numpy import ndarray
 
+    from chainrule.applications.config import TextFormat
     from chainrule.applications.correction.candidates import Grammar
     from chainrule.applications.correction.error_models import ErrorModel
     from chainrule.applications.correction.lattice import Path
@@ -34,6 +46,7 @@ if TYPE_CHECKING:
     from chainrule.applications.rescoring.features import TextScorer
     from chainrule.evaluation.token_scores import Speller
     from chainrule.protocol import Scorer
+    from chainrule.text.lookup import Reading
     from chainrule.text.tokenization.tokenizer import Tokenizer
 
 _WAYS = 8  # proposals for a chunk that the beam follows, of the many that grammar makes
@@ -41,6 +54,8 @@ _MANY_WORDS = 10_000  # a model that knows fewer expects many new ones already
 _PROPOSED = -4.0  # log P(written | a proposal that only the learned corrector made)
 _LONGEST = 4  # chunks that a proposal takes
 _ATTACHED = re.compile(r"""(?<=\w)(?=[,.;:?!)\]"”»]+(?:\s|$))|(?<=[(\["“«])(?=\w)""")
+
+_COMPOUND = re.compile(r"(?<![^\W_'’])[^\W_]+(?:-[^\W_]+)+(?![^\W_'’])")
 
 
 class LearnedCorrector(Protocol):
@@ -75,22 +90,25 @@ def add_rewrites(
     return [[Proposal(*key, log_prob) for key, log_prob in row.items()] for row in best]
 
 
-# Texts of fewer known words are taken for ones in another language: half of them, or more than a quarter of few words.
-_LEAST_KNOWN, _LEAST_OF_FEW = 0.5, 0.25
-_RARE = 0.5  # how much of a known word a rare one is, as from a quotation in that language, if many are known
-_NEAR = 0.5  # how much of a known word a word close to one is, in a line of few words
-_FEW_WORDS, _TOO_FEW_WORDS = 8, 4  # below which there are few, and too few to judge
+# A text is taken for one in another language if its words are likelier by their letters alone than as the model's. In
+# nats: what an unknown word says, which may be misspelled; what each word must say; how unlikely another language is.
+_OF_UNKNOWN, _OF_EACH, _OF_OTHERS = -2.0, 1.5, 10.0
+_TOO_FEW_WORDS = 4  # below which a text is not judged
 
 
-def _of_paragraphs(text: str, paragraphs: list[RunningText], corrected: Iterator[Corrected]) -> Corrected:
+def _of_paragraphs(
+    source: str, reading: Reading, paragraphs: list[RunningText], corrected: Iterator[Corrected]
+) -> Corrected:
     """A text corrected as its paragraphs are, whose corrections are taken from an iterator."""
+    text = reading.text
     changes: list[Change] = []
     note = None
     for paragraph in paragraphs:
         one = next(corrected)
         changes += [in_lines(change, paragraph, text) for change in one.changes] if "\n" in text else one.changes
         note = note or one.note
-    return Corrected(text, apply_changes(text, changes), tuple(changes), note)
+    own = tuple(change for one in changes if (change := in_source(one, reading, source)) is not None)
+    return Corrected(source, apply_changes(source, own), own, note)
 
 
 class Corrector:
@@ -109,38 +127,50 @@ class Corrector:
         learned: LearnedCorrector | None = None,
         rescorer: TextScorer | None = None,
         estimated_rate: float | None = None,
+        text_format: TextFormat = "auto",
+        supplies_capitals: bool = True,
     ) -> None:
         """grammar: its proposals join the words of spelling. learned: so do its texts, and it rescores the best paths.
 
         rescorer: a second language model, which rescores the best paths, too. estimated_rate: the share of wrong words,
-        if that of `errors` was estimated, for those who ask.
+        if that of `errors` was estimated, for those who ask. text_format: which parts of texts are prose.
+        supplies_capitals: whether i becomes I.
         """
+        self._format = text_format
         self._model, self._speller = model, speller
         self._tokenizer = tokenizer.with_markers("keep")  # a literal </s> or <unk> is left alone
         self.estimated_rate = estimated_rate
         self.known_words = len(words.lowered()) - len(words.added)
         self._letters = words.letters()
         self._words, self._config = words, config or CorrectionConfig()
-        share = min(1.0, self.known_words / _MANY_WORDS)
-        self._new_word, self._rare_missing = self._config.new_word * share, (1 - _RARE) * share
-        self._spelling = Spelling(words, errors, self._config.candidates)
+        self._share = min(1.0, self.known_words / _MANY_WORDS)
+        self._new_word = self._config.new_word * self._share
+        self._spelling = Spelling(words, errors, self._config.candidates, supplies_capitals=supplies_capitals)
         self._grammar, self._learned, self._rescorer = grammar, learned, rescorer
-        self._keep = frozenset(word.lower() for word in self._config.keep)
+        self._keep = frozenset(looked_up(word).lower() for word in self._config.keep)
         alone, attached = (self._tokenizer.encode_texts([text]).ids for text in (",", "a,"))
         self._detaches = UNKNOWN not in alone and UNKNOWN in attached  # the model's own text has spaces before marks
+        hyphen, compound = (self._tokenizer.encode_texts([text]).ids for text in ("-", "a-a"))
+        self._hyphen = "-" if UNKNOWN not in compound else " " if UNKNOWN in hyphen else " - "
 
-    def correct(self, texts: Iterable[str]) -> list[Corrected]:
+    def correct(self, texts: Iterable[str], files: Sequence[str] | None = None) -> list[Corrected]:
         """Corrects each text independently of the others. Raises TypeError if it is given a single text.
 
-        A text of several lines is read as running text, and keeps its lines; see `running_text`.
+        A text of several lines is read as running text, and keeps its lines; see `running_text`. files: the name of the
+        file of each text, whose suffix may say its format. Raises SettingError for a program in an unknown language.
         """
         texts = as_texts(texts)
-        paragraphs = [running_texts(text, self._words.__contains__) for text in texts]
-        corrected = iter(self._correct_lines([one.text for row in paragraphs for one in row]))
-        return [_of_paragraphs(text, row, corrected) for text, row in zip(texts, paragraphs, strict=True)]
+        readings = [self._read(*both) for both in zip(texts, files or [""] * len(texts), strict=True)]
+        paragraphs = [running_texts(reading.text, self._words.__contains__) for reading in readings]
+        lines = [(one.text, reading.names) for reading, row in zip(readings, paragraphs, strict=True) for one in row]
+        corrected = iter(self._correct_lines([text for text, _ in lines], [names for _, names in lines]))
+        return [_of_paragraphs(*parts, corrected) for parts in zip(texts, readings, paragraphs, strict=True)]
 
-    def _correct_lines(self, texts: list[str]) -> list[Corrected]:
-        parted = [self._chunks(text) for text in texts]
+    def _read(self, text: str, file: str = "") -> Reading:
+        return read_as(text, self._format, file, is_scanned=self._spelling.knows_marks)
+
+    def _correct_lines(self, texts: list[str], names: list[frozenset[str]]) -> list[Corrected]:
+        parted = [self._chunks(text, right) for text, right in zip(texts, names, strict=True)]
         notes = [self._reason_to_keep(chunks) for chunks in parted]
         read = [i for i, note in enumerate(notes) if note is None and parted[i]]
         lattices = self._lattices([texts[i] for i in read], [parted[i] for i in read])
@@ -179,7 +209,9 @@ class Corrector:
         it is fast enough for every key press.
         """
         begin = text.rfind("\n", 0, len(text.rstrip())) + 1
-        line = text[begin:]
+        source = text[begin:]
+        reading = self._read(source)
+        line = reading.text
         chunks = self._chunks(line)
         if not chunks or chunks[-1].kept:
             return None
@@ -187,30 +219,38 @@ class Corrector:
         lattices = self._arcs(self._spelling.propose([line], [chunks]))
         [paths] = best_paths(self._model, lattices, beam=self._config.beam, weight=self._config.weight, end=False)
         changes = self._changes(line, chunks, paths)
-        return changes[0]._replace(start=changes[0].start + begin, stop=changes[0].stop + begin) if changes else None
+        change = in_source(changes[0], reading, source) if changes else None
+        return change._replace(start=change.start + begin, stop=change.stop + begin) if change else None
 
-    def _chunks(self, text: str) -> list[Chunk]:
-        return chunks_of(text, self._keep, is_scanned=self._spelling.knows_marks)
+    def _chunks(self, text: str, names: frozenset[str] = frozenset()) -> list[Chunk]:
+        return chunks_of(text, self._keep | names, is_scanned=self._spelling.knows_marks)
 
     def _reason_to_keep(self, chunks: list[Chunk]) -> str | None:
-        words = [chunk.text[a:b] for chunk in chunks if not chunk.kept for a, b in chunk.words]
-        count = sum(word in self._words for word in words)
-        rare = count - sum(map(self._words.is_trusted, words))
-        known = count - self._rare_missing * rare
-        is_foreign = known < _LEAST_KNOWN * len(words)
-        if len(words) < _FEW_WORDS:
-            is_foreign = len(words) >= _TOO_FEW_WORDS and known <= _LEAST_OF_FEW * len(words)
-            if is_foreign:  # or badly spelled
-                near = self._spelling.count_near([word for word in words if word not in self._words])
-                is_foreign = known + _NEAR * near <= _LEAST_OF_FEW * len(words)
-        if is_foreign:
-            of_them = f", {rare} of them rare" if rare else ""
-            few = f"the model knows {count} of {len(words)} words{of_them}, too few for its language"
-            return f"{few}; nothing was changed"
+        written = [(chunk, a, chunk.text[a:b]) for chunk in chunks if not chunk.kept for a, b in chunk.words]
+        words = [word for _, _, word in written]
+        judged = [word for chunk, a, word in written if word in self._words or not chunk.is_name(a)]
+        total = sum(map(self._log_ratio, judged)) - _OF_EACH * len(judged)
+        if len(words) >= _TOO_FEW_WORDS and total < -_OF_OTHERS:
+            known = [word for word in words if word in self._words]
+            rare = len(known) - sum(map(self._words.is_trusted, known))
+            return (
+                f"another language: the model knows {len(known)} of {len(words)} words, {rare} of them rare, "
+                "and together they are likelier by their letters alone; nothing was changed"
+            )
         strange = sum(word.isalpha() and self._letters.isdisjoint(word.lower()) for word in words)
         if strange > len(words) / 2:
             return f"{strange} of {len(words)} words are in another script than the model's; nothing was changed"
         return None
+
+    def _log_ratio(self, word: str) -> float:
+        """By how much a word is likelier as one of the model's than by its letters alone, in nats.
+
+        A rare word counts as an unknown one if the model knows many words.
+        """
+        if word not in self._words:
+            return _OF_UNKNOWN
+        ratio = self._words.log_ratio(word)
+        return ratio if self._words.is_trusted(noun_of(word)) else ratio + self._share * (_OF_UNKNOWN - ratio)
 
     def _weighed(self, texts: list[str], paths: list[list[Path]]) -> list[list[Path]]:
         """The paths of each text, reordered by the learned corrector and the second model."""
@@ -271,6 +311,7 @@ class Corrector:
 
         def arc(one: Proposal, i: int, new_word: float) -> Arc:
             tokens, cost = variants.of(_as_read(one.text, i))
+            new_word *= self._hyphen == "-" or not _COMPOUND.search(one.text)  # whose parts are rarely new
             return Arc(one.chunks, Variant(one.text, one.log_prob, tokens, cost + new_word * tokens.count(UNKNOWN)))
 
         new_words = [0.0 if len(rows) == 1 else self._new_word for rows in proposals]
@@ -309,6 +350,8 @@ class Corrector:
         read = [self._words.truecase(variant, capitals=capitals) for variant in ordered]
         if self._detaches:
             read = [_ATTACHED.sub(" ", text) for text in read]
+        if self._hyphen != "-":
+            read = [_COMPOUND.sub(self._parted, text) if "-" in text else text for text in read]
         encoded = self._tokenizer.encode_texts(read)
         ends = np.flatnonzero(encoded.ids == END)
         costs = np.zeros(len(ordered))
@@ -322,6 +365,12 @@ class Corrector:
                 spelled = np.where(is_kept, np.maximum(spelled, -np.log(2 * len(self._keep))), spelled)
             np.add.at(costs, owners, spelled + np.log(max(self._speller.unseen_types, 1)))
         return Variants({text: i for i, text in enumerate(ordered)}, encoded.ids, ends, costs)
+
+    def _parted(self, compound: re.Match[str]) -> str:
+        """A compound; one that the model does not know as its words, between which its own text has hyphens or not."""
+        word = compound.group()
+        is_known = self._tokenizer.vocabulary.id_of(word) != UNKNOWN
+        return word if is_known else word.replace("-", self._hyphen)
 
 
 def _as_read(text: str, position: int) -> str:

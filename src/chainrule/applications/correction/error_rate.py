@@ -29,6 +29,12 @@ _AS_MANY = 20  # words that count as much as this rate
 _REAL_WORDS = 1.25  # errors that there are for one that is no word
 _NEW = 7.5  # nats by which an unknown word is likelier than in texts like those that the model was trained on
 _LEAST, _MOST = 0.001, 0.95
+_MANY_WORDS = 50
+
+
+def are_lowered(texts: Sequence[str]) -> bool:
+    """Whether no word of many has a capital letter, so that `i` is as it should be."""
+    return sum(len(text.split()) for text in texts) >= _MANY_WORDS and all(text == text.lower() for text in texts)
 
 
 def estimate_rate(
@@ -51,8 +57,7 @@ def estimate_rate(
         total += len(found)
         for chunk, a, b in found:
             word = chunk.text[a:b]
-            is_name = word[:1].isupper() and not (chunk.begins_sentence and a == chunk.words[0][0])
-            if word not in words and not is_name:
+            if word not in words and not chunk.is_name(a):
                 (in_lists if len(found) == 1 else in_texts)[word.lower()] += 1
     unknown = sorted(in_lists | in_texts)
     wrong = _probs_of_errors(unknown, words, errors, prior) if unknown else np.zeros(0)

@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from chainrule.applications.correction.word_index import LONGEST
 from chainrule.applications.noisy_channel.lexicon import WORD
+from chainrule.text.lookup import in_form_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
+
+    from chainrule.text.lookup import Reading
 
 
 class Change(NamedTuple):
@@ -130,6 +133,44 @@ def in_lines(change: Change, running: RunningText, text: str) -> Change:
     return change._replace(start=start, stop=stop, before=text[start:stop], after=after)
 
 
+def in_source(change: Change, reading: Reading, source: str) -> Change | None:
+    """A change of what was read of a source as one of the source, in its characters.
+
+    None if there is something between the characters that change that was not read, such as a tag.
+    """
+    start, stop, before, after = change.start, change.stop, change.before, change.after
+    if start == stop:
+        follows = start == len(reading.text) or (start > 0 and not after.endswith(" "))
+        place = reading.stops[start - 1] if follows else reading.starts[start]
+        return change._replace(start=place, stop=place, after=in_form_of(after, "", source))
+    if not _is_whole(reading, start, stop):  # the marks around a word may be parted from it
+        first, last = _edges(before, after)
+        start, stop, after = start + first, start + last, after[first : len(after) - (len(before) - last)]
+        if start >= stop or not _is_whole(reading, start, stop):
+            return None
+    a, b = reading.starts[start], reading.stops[stop - 1]
+    own = source[a:b]
+    return None if not own else change._replace(start=a, stop=b, before=own, after=in_form_of(after, own, source))
+
+
+def _is_whole(reading: Reading, start: int, stop: int) -> bool:
+    """Whether all of the source between two characters was read."""
+    return reading.stops[start : stop - 1] == reading.starts[start + 1 : stop]
+
+
+def _edges(before: str, after: str) -> tuple[int, int]:
+    """Where a text begins and ends to differ from another one, at the borders of words."""
+    most = min(len(before), len(after))
+    first = next((i for i in range(most) if before[i] != after[i]), most)
+    same = next((i for i in range(most - first) if before[-1 - i] != after[-1 - i]), most - first)
+    last = len(before) - same
+    while first and before[first - 1].isalnum():
+        first -= 1
+    while last < len(before) and before[last].isalnum():
+        last += 1
+    return first, last
+
+
 def _broken(after: str, line_break: LineBreak, offset: int) -> str:
     """The new text of a change with its line break put back: at a space or hyphen, or inside a word, if the line was
     broken there.
@@ -146,7 +187,7 @@ def _broken(after: str, line_break: LineBreak, offset: int) -> str:
 
 
 _CHUNK = re.compile(r"\S+")
-_ADDRESS = re.compile(r"://|@|\w\(|^www\.|\.(?:com|org|net|html?|txt|py)\b|[\\/_#<>={}]")
+_ADDRESS = re.compile(r"://|@|%[a-z]\b|\w\(|^www\.|\.(?:com|org|net|html?|txt|py)\b|[\\/_#<>={}]")
 _LINK = re.compile(r"://|\w@\w|^www\.|\.(?:com|org|net|html?|txt|py)\b|</?(?:s|unk)>")
 _LONE = re.compile(r"[^\w\s.,;:!?'\"-]")  # a character that may be a letter, misread
 _ENDING = re.compile(r"['’](?:s|ll|re|ve|d|m)", re.IGNORECASE)  # of a word, cut off from it
@@ -171,6 +212,10 @@ class Chunk(NamedTuple):
     @property
     def stop(self) -> int:
         return self.start + len(self.text)
+
+    def is_name(self, word: int) -> bool:
+        """Whether the word that begins at a character of this chunk has the capital letter of a name."""
+        return self.text[word].isupper() and not (self.begins_sentence and word == self.words[0][0])
 
 
 def chunks_of(text: str, keep: Collection[str] = (), *, is_scanned: bool = False) -> list[Chunk]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from copy import copy
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from chainrule.applications.correction.deletion_kernels import count_variants, s
 from chainrule.applications.noisy_channel.character_channel import concatenate
 from chainrule.applications.noisy_channel.lexicon import WORD
 from chainrule.errors import SettingError
+from chainrule.text.lookup import looked_up
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -104,11 +106,23 @@ _FAR_RARER = 5.0  # nats: a form of a word that is so much rarer than its most f
 _RARE = 1.0  # nats above the least likely word, up to which words are rare: in a vocabulary, those that were seen once
 
 
+_AS_POSSESSIVE = -4.0  # nats of a noun's possessive that is not known, relative to the noun
+
+
+def noun_of(word: str) -> str:
+    """The noun of a possessive: dog's -> dog; another word unchanged."""
+    return word[:-2] if word[-2:].lower() == "'s" else word
+
+
 class CandidateWord(NamedTuple):
     """A word that may have been meant. log_prob: of the observed word given this one, in nats."""
 
     word: str
     log_prob: float
+
+    def possessive(self) -> CandidateWord:
+        """The same of a noun's possessive."""
+        return CandidateWord(f"{self.word}'s", self.log_prob)
 
 
 class WordIndex:
@@ -124,10 +138,17 @@ class WordIndex:
         Raises SettingError if there is no word.
         """
         self.of_a_model = of_a_model
-        by_lower: dict[str, list[tuple[float, str]]] = {}
+        spellings: dict[str, list[tuple[float, str]]] = {}
         for word, log_prior in log_priors.items():
-            if len(word) <= LONGEST and WORD.fullmatch(word) and np.isfinite(log_prior):
-                by_lower.setdefault(word.lower(), []).append((log_prior, word))
+            form = looked_up(word)
+            if len(form) <= LONGEST and WORD.fullmatch(form) and np.isfinite(log_prior):
+                spellings.setdefault(form, []).append((log_prior, word))
+        likeliest = ((form, max(ways)[1]) for form, ways in spellings.items() if of_a_model)
+        self._spelled = {form: word for form, word in likeliest if word != form}  # as the model reads them
+        by_lower: dict[str, list[tuple[float, str]]] = {}
+        for form, ways in spellings.items():
+            prior = ways[0][0] if len(ways) == 1 else float(np.logaddexp.reduce([prior for prior, _ in ways]))
+            by_lower.setdefault(form.lower(), []).append((prior, form))
         if not by_lower:
             raise SettingError(
                 "there are no words of letters with a count above 0 to correct by; name a lexicon that has some"
@@ -152,7 +173,8 @@ class WordIndex:
 
     def extended(self, words: Iterable[str]) -> WordIndex:
         """This index with further words, each a bit more frequent than its rarest."""
-        written = {word.lower(): word for word in words if len(word) <= LONGEST and WORD.fullmatch(word)}
+        forms = map(looked_up, words)
+        written = {word.lower(): word for word in forms if len(word) <= LONGEST and WORD.fullmatch(word)}
         new = [lower for lower in written if lower not in self._known]
         if not new:
             return self
@@ -172,17 +194,46 @@ class WordIndex:
         return other
 
     def __contains__(self, word: str) -> bool:
-        return word.lower() in self._known
+        return self._number(word.lower()) is not None
+
+    def _number(self, word: str) -> int | None:
+        """The number of a word in lower case; of a possessive that is not known, that of its noun."""
+        return self._known.get(word, self._known.get(noun_of(word)))
 
     def is_trusted(self, word: str) -> bool:
-        """Whether a word is known, and not a rare one, which may be an error of the text that it comes from."""
+        """Whether a word is known, and not a rare one, which may be an error of the text that it comes from.
+
+        A possessive that is not known is not: classe's.
+        """
         i = self._known.get(word.lower())
         return i is not None and not self._is_rare[i]
 
     def log_prior(self, word: str) -> float:
         """log P of a word in lower case, without context, in nats; -inf if it is not known."""
-        i = self._known.get(word)
-        return -np.inf if i is None else float(self._priors[i])
+        i = self._number(word)
+        return -np.inf if i is None else float(self._priors[i]) + self.as_possessive(word)
+
+    def as_possessive(self, word: str) -> float:
+        """log P of a possessive, given its noun, in nats; 0 for words that are known themselves, and unknown ones."""
+        lower = word.lower()
+        return _AS_POSSESSIVE if lower not in self._known and noun_of(lower) in self._known else 0.0
+
+    def log_ratio(self, word: str) -> float:
+        """log P of a known word, less that under a plain model, which draws one letter after the other; in nats."""
+        log_probs, end, other = self._letter_log_probs
+        lower = word.lower()
+        return self.log_prior(lower) - end - sum(log_probs.get(letter, other) for letter in lower)
+
+    @cached_property
+    def _letter_log_probs(self) -> tuple[dict[str, float], float, float]:
+        """log P of each letter in the words, of a word's end, and of any other letter, in nats."""
+        characters, offsets = concatenate(self._lower)
+        weights = np.exp(self._priors - np.logaddexp.reduce(self._priors))
+        codes, letters = np.unique(characters, return_inverse=True)
+        shares = np.bincount(letters, np.repeat(weights, np.diff(offsets)))
+        total = shares.sum() + 1
+        log_probs = dict(zip(map(chr, codes.tolist()), np.log(shares / total).tolist(), strict=True))
+        return log_probs, -float(np.log(total)), min(log_probs.values())
 
     def letters(self) -> frozenset[str]:
         """The characters of the words, in lower case, without those of rare words."""
@@ -194,31 +245,54 @@ class WordIndex:
 
     def written(self, word: str) -> str:
         """A known word with the capitals of the vocabulary: london -> London."""
-        return self._written[self._known[word.lower()]]
+        return self._form(word, self._written)
 
     def most_frequent_form(self, word: str) -> str:
         """A known word in its most frequent form in the vocabulary: i -> I."""
-        return self._usual[self._known[word.lower()]]
+        return self._form(word, self._usual)
+
+    def _form(self, word: str, forms: Sequence[str]) -> str:
+        lower = word.lower()
+        i = self._known.get(lower)
+        return forms[i] if i is not None else forms[self._known[noun_of(lower)]] + lower[len(noun_of(lower)) :]
 
     def truecase(self, text: str, *, capitals: bool = False) -> str:
-        """A text with words in capitals that the vocabulary hardly has as it writes them: THE Dog -> the dog, i -> I.
+        """A text in looked-up form as the vocabulary writes its words: THE Dog -> the dog, i -> I.
 
-        A missing capital is not supplied: london stays.
+        A missing capital is not supplied: london stays. A possessive that the vocabulary lacks is read as its noun.
         """
 
         def written(match: re.Match[str]) -> str:
             word = match.group()
-            is_known = word in self._exact or word not in self or (capitals and word.islower())
-            return word if is_known else self.written(word)
+            noun = noun_of(word)
+            if noun.lower() in self._known and word.lower() not in self._known:
+                word = noun
+            if not (word in self._exact or word not in self or (capitals and word.islower())):
+                word = self.written(word)
+            return self._spelled.get(word, word)
 
         return WORD.sub(written, text)
 
     def candidates_for(self, observed: Sequence[str], errors: ErrorModel, most: int) -> list[list[CandidateWord]]:
-        """For each word in lower case, up to `most` others that may have been meant, by channel and prior together.
+        """For each word in lower case, up to `most` others that may have been meant, by channel and prior together; for
+        a possessive of an unknown noun, as many possessives, too.
 
         Known words are compared with those at distance 1, or with equal consonants; rare and unknown ones with those
         further away.
         """
+        nouns = list(dict.fromkeys(noun_of(word) for word in observed if word not in self))
+        meant = dict(zip(nouns, self._candidates(nouns, errors, most), strict=True))
+        others = iter(self._candidates([word for word in observed if word not in meant], errors, most))
+        rows = []
+        for word in observed:
+            noun = noun_of(word)
+            row = meant[word] if word in meant else next(others)
+            of_nouns = meant.get(noun, []) if noun != word else []
+            rows.append([*row, *(one.possessive() for one in of_nouns if noun[-1] == "s" or one.word[-1] != "s")])
+        return rows
+
+    def _candidates(self, observed: Sequence[str], errors: ErrorModel, most: int) -> list[list[CandidateWord]]:
+        """The same, of words of the index alone."""
         known = np.array([self.is_trusted(word) for word in observed], np.bool_)
         long = np.array([len(word) > 3 for word in observed], np.bool_)
         skeletons = [phonetic_key(word) for word in observed]

@@ -14,6 +14,7 @@ from chainrule.applications.noisy_channel.channel_kernels import NO_WORD, meant_
 from chainrule.applications.noisy_channel.character_channel import concatenate
 from chainrule.errors import SettingError
 from chainrule.protocol import END, UNKNOWN
+from chainrule.text.lookup import APOSTROPHES
 from chainrule.text.tokenization.tokenizer import documents_of
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class Trie(NamedTuple):
         return cls(np.concatenate(characters), np.concatenate([[1], 1 + np.cumsum(counts)]), np.concatenate(ends))
 
 
-WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")  # letters and digits, apostrophes inside
+WORD = re.compile(rf"[^\W_]+(?:[{APOSTROPHES}][^\W_]+)*")  # letters and digits, apostrophes inside
 LONGEST = 40  # characters of a word
 _MOST_MATCHES = 1 << 11  # of one text, repeated words included
 

@@ -220,10 +220,11 @@ def correct(
     Finds what was most likely meant, by a model of errors and a language model.
     Corrects unknown words, known words that do not fit their context (there,
     their), and lost and added spaces. Keeps the case. Addresses, numbers, words
-    with inner capitals and those of --keep are left alone. --json gives each
-    change with its position and probability.
+    with inner capitals and those of --keep are left alone, and in Markdown,
+    LaTeX, HTML and programs all but prose (--format). --json gives each change
+    with its position and probability.
     """
-    from chainrule.api.texts.correct import start_correction
+    from chainrule.api.texts.correct import in_format, start_correction
     from chainrule.base.files import check_new_file
     from chainrule.base.progress import silent
     from chainrule.text.corpus.records import after_fields
@@ -241,8 +242,12 @@ def correct(
         check_new_file(tune, overwrite=overwrite, inputs=[text, *map(str, references)])
     if references and output is not None:
         raise CycloptsError(msg="--references measures the corrections and writes no texts; leave out --output.")
+    if "format" in given and (references or tune is not None):
+        raise CycloptsError(msg="--references and --tune compare lines of plain text; leave out --format.")
     source = reading.corpus(text)
     check_has_records(reading, source)
+    if not references and tune is None:
+        source = in_format(source, given.get("format", CorrectOptions.format))
     if output is not None:
         check_format(output)
         check_text_target(output, source, overwrite=overwrite)
