@@ -73,6 +73,12 @@ def test_a_tree_in_brackets() -> None:
     assert in_brackets(tree) == FILM
 
 
+def test_a_leaf_may_have_a_no_break_space() -> None:
+    tree = only("(3 (2 8\u00a01\\/2) (2 films))")
+    assert tree.words == ("8\u00a01/2", "films", None)
+    assert tree.labels == ("2", "2", "3")
+
+
 def test_what_treebanks_do_with_brackets() -> None:
     assert in_brackets(only("( (S (NP (PRP She))\n   (VP sleeps) .))")) == "(S (NP She) (VP sleeps) .)"
     assert only("(S (A -LRB-) (B 1\\/2))").words[:2] == ("(", "1/2")
@@ -131,6 +137,13 @@ def test_dependencies_of_conllu(tmp_path: Path) -> None:
     assert example.input.parents == (1, -1, 1)
     [whole] = chainrule.read_trees(file)
     assert whole.labels == ("news",)
+
+
+def test_a_label_of_conllu_may_have_several_words(tmp_path: Path) -> None:
+    path = tmp_path / "two.conllu"
+    sentence = SENTENCE.replace("news", "{}")
+    path.write_text(sentence.format("not good") + sentence.format("not bad  "))
+    assert [tree.labels for tree in chainrule.read_trees(path)] == [("not good",), ("not bad",)]
 
 
 @pytest.mark.parametrize(

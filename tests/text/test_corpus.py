@@ -14,11 +14,13 @@ from hypothesis import strategies as st
 from text_files import COMPRESSORS, fast, file_of, text_of
 
 import chainrule
+from chainrule.base.files import read_file
 from chainrule.errors import TextError
 from chainrule.text.corpus import plain_text
 from chainrule.text.corpus.block import Block, byte_array
 from chainrule.text.corpus.corpus import Corpus, Lines, Source
 from chainrule.text.corpus.reading import Reading
+from chainrule.text.corpus.streams import open_stream
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -314,3 +316,23 @@ def test_a_line_longer_than_the_bound_is_refused(tmp_path: Path, monkeypatch: py
     assert len(text_of(Corpus.of(file_of(tmp_path, b"a\n" + b"x" * 90 + b"\n")))) == 93
     with pytest.raises(TextError, match="the document at offset 2 is longer than 100 bytes"):
         text_of(Corpus.of(file_of(tmp_path, b"a\n" + b"x" * 200)))
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 100])
+@pytest.mark.parametrize(
+    "content", [b"", b"a", b"\xef", b"\xef\xbb", b"\xef\xbb\xbf", b"\xef\xbb\xbfka vi\n", b"\xef\xbb\xbd", b"ka"]
+)
+def test_a_byte_order_mark_is_left_out_of_texts_that_are_read_as_bytes(
+    content: bytes, size: int, tmp_path: Path
+) -> None:
+    path = tmp_path / "text.txt"
+    path.write_bytes(content)
+    for wait in (True, False):
+        with open_stream(str(path), is_text=True) as stream:
+            found, room = b"", np.empty(size, np.uint8)
+            while read := stream.fill(room, wait=wait):
+                found += room[:read].tobytes()
+            assert found == content.removeprefix(b"\xef\xbb\xbf")
+            assert stream.hexdigest() == hashlib.sha256(content).hexdigest()
+            assert stream.position == len(content)
+    assert read_file(path, is_text=True) == content.removeprefix(b"\xef\xbb\xbf")

@@ -6,6 +6,7 @@ Also reading small files, compression, checks that a path can be written, and lo
 from __future__ import annotations
 
 import bz2
+import codecs
 import errno
 import gzip
 import lzma
@@ -54,10 +55,13 @@ _PIECE = 1 << 16  # bytes
 MOST_READ = 1 << 28  # bytes of a file that is read whole: a tokenizer of a million tokens has a tenth of that
 
 
-def read_file(path: str | os.PathLike[str], most: int = MOST_READ, *, pipes: bool = False) -> bytes:
+def read_file(
+    path: str | os.PathLike[str], most: int = MOST_READ, *, pipes: bool = False, is_text: bool = False
+) -> bytes:
     """The bytes of a small file, such as one of JSON, a tokenizer, a template or a list. most: how many it may have.
 
-    pipes: whether a pipe is allowed, too, as for the key of a server. Raises OSError, whose strerror says what to do.
+    pipes: whether a pipe is allowed, too, as for the key of a server. is_text: whether a byte order mark at the
+    beginning is left out. Raises OSError, whose strerror says what to do.
 
     good:  read_file(folder / "config.json")
     bad:   Path(name).read_bytes()     # waits at a pipe for ever, and reads a device until memory is full
@@ -70,7 +74,15 @@ def read_file(path: str | os.PathLike[str], most: int = MOST_READ, *, pipes: boo
         if len(content) > most:
             size = max(os.fstat(file.fileno()).st_size, len(content))
             raise OSError(errno.EFBIG, f"it has {size:,} bytes or more; expected at most {most:,}", os.fspath(path))
-    return content
+    return content.removeprefix(codecs.BOM_UTF8) if is_text else content
+
+
+def read_text(path: str | os.PathLike[str], most: int = MOST_READ, *, pipes: bool = False) -> str:
+    """Return the text of a small file in UTF-8, without a byte order mark. The arguments are those of `read_file`.
+
+    Raises OSError, UnicodeDecodeError.
+    """
+    return read_file(path, most, pipes=pipes, is_text=True).decode()
 
 
 def check_small(path: str | os.PathLike[str], most: int = MOST_READ) -> None:

@@ -159,16 +159,16 @@ def read_schema(path: Path) -> Any:
 def read_grammar(path: Path) -> str:
     """The grammar of a file. Raises SettingError."""
     try:
-        return _read(path).decode()
+        return _read(path)
     except UnicodeDecodeError as error:
         raise SettingError(f"{path} is not UTF-8: {error}; expected a grammar of Lark or GBNF") from None
 
 
-def _read(path: Path) -> bytes:
-    from chainrule.base.files import read_file
+def _read(path: Path) -> str:
+    from chainrule.base.files import read_text
 
     try:
-        return read_file(path, MAX_FORM_BYTES)
+        return read_text(path, MAX_FORM_BYTES)
     except OSError as error:
         raise SettingError(f"{path} cannot be read: {error.strerror}; name a file") from None
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from chainrule.base.files import read_file
+from chainrule.base.files import read_text
 from chainrule.errors import ModelFormatError
 from chainrule.neural.config.classifiers import labelling_settings
 from chainrule.neural.config.vision import (
@@ -191,7 +191,7 @@ def _labels(path: Path, count: int) -> list[str]:
     if not beside.exists():
         return [str(i) for i in range(count)]
     try:
-        labels = read_file(beside).decode().splitlines()
+        labels = read_text(beside).splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ModelFormatError(f"{beside}: cannot be read as text: {error}") from error
     if len(labels) != count or len(set(labels)) != count or not all(label.strip() for label in labels):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from chainrule.base.files import read_text
 from chainrule.errors import SettingError, TextError
 from chainrule.speech.config import LEAST_PROB
 from chainrule.text.corpus.plain_text import line_blocks
@@ -174,7 +175,7 @@ def read_labels(path: Path) -> list[str]:
     Raises TextError.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
     except (OSError, UnicodeDecodeError) as error:
         raise TextError(f"{path}: cannot be read ({error}); expected the labels, one on each line, or JSON") from None
     if not text.lstrip().startswith(("[", "{")):

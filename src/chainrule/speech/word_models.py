@@ -310,7 +310,7 @@ class MultiLanguageModel(AbstractLanguageModel):
 def load_unigram_set_from_arpa(arpa_path: str) -> set[str]:
     """The words of an ARPA file that have a backoff weight, as pyctcdecode takes them. Raises SettingError if none."""
     words: set[str] = set()
-    with open(arpa_path, encoding="utf-8") as file:
+    with open(arpa_path, encoding="utf-8-sig") as file:
         is_unigrams = False
         for line in file:
             fields = line.strip().split("\t")

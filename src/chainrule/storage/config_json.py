@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from chainrule.base.files import read_file
+from chainrule.base.files import read_file, read_text
 from chainrule.base.json import nan_key
 from chainrule.errors import ModelFormatError, os_errors_as
 
@@ -77,7 +77,7 @@ def read_config(folder: Path) -> ModelEntry:
             "Nothing is fetched from the network"
         )
     try:
-        text = read_file(path).decode()
+        text = read_text(path)
     except FileNotFoundError as error:
         raise ModelFormatError(f"{folder}: {_why_no_model(folder)}") from error
     except OSError as error:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from chainrule.text.corpus.records import OnBad
 
-_TOKEN = re.compile(r"[()]|[^\s()]+")
+_TOKEN = re.compile(r"[()]|[^ \t\r\n()]+")  # a leaf may have a no-break space, as "8 1\/2" in SST
 _ESCAPED = {
     "-LRB-": "(",
     "-RRB-": ")",
@@ -158,7 +158,7 @@ def _unescaped(word: str) -> str:
 
 _COLUMNS = 10
 _NO_NODE = re.compile(r"\d+[-.]\d+")
-_LABEL = re.compile(r"#\s*label\s*=\s*(\S+)")
+_LABEL = re.compile(r"#\s*label\s*=\s*(\S(?:.*\S)?)")
 
 
 def dependency_trees(lines: Iterable[str], name: str, unit: str) -> Iterator[PlacedTree | TextError]:

@@ -138,7 +138,7 @@ def write_vectors(
 def _opened(name: str, what: str, progress: Progress) -> Iterator[tuple[_Layout, Iterator[_Row]]]:
     """The layout of a file and its rows, which raise TextError at their end if some are missing."""
     size = file_size(name)
-    with open_stream(name) as stream:
+    with open_stream(name, is_text=True) as stream:
         file: io.BufferedReader[Any] = io.BufferedReader(_Raw(stream), _BATCH)
         layout = _layout(name, file)
 

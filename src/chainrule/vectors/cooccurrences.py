@@ -171,7 +171,7 @@ def _read_lines(path: Path, progress: Progress) -> CooccurrenceFile:
     context_ids: dict[bytes, int] = {}
     parts: list[tuple[list[int], list[int], ndarray]] = []
     size, number = file_size(name), 0
-    with open_stream(name) as stream:
+    with open_stream(name, is_text=True) as stream:
         for lines in _blocks_of_lines(stream):
             rows = [line.split() for line in lines]
             try:
@@ -268,7 +268,7 @@ def _read_vocabulary(path: Path, records: Path) -> tuple[list[bytes], list[int]]
             f"{records}: its words are expected in {path}, as counting writes them; put GloVe's vocab.txt there"
         )
     with os_errors_as(TextError, path, "read"):
-        lines = read_file(path).splitlines()
+        lines = read_file(path, is_text=True).splitlines()
     words, occurrences = [], []
     for number, line in enumerate(lines, 1):
         parts = line.split()

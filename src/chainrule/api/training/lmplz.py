@@ -122,6 +122,6 @@ def _fallback(discounts: tuple[float, ...]) -> tuple[float, float, float]:
 def _read(path: Path) -> bytes:
     """Raises TextError."""
     try:
-        return read_file(path)
+        return read_file(path, is_text=True)
     except OSError as error:
         raise TextError(f"{path}: cannot be read: {error.strerror}") from error

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.base.files import read_file
+from chainrule.base.files import read_text
 from chainrule.cli.shared.options import Needs
 from chainrule.errors import TextError
 
@@ -24,7 +24,7 @@ _LARGEST = 1 << 16  # bytes of a file
 def key_in(file: Path, *, shortest: int = 1) -> str:
     """The key in a file. shortest: the fewest characters that it may have. Raises TextError, CycloptsError."""
     try:
-        key = read_file(file, _LARGEST, pipes=True).decode().strip()
+        key = read_text(file, _LARGEST, pipes=True).strip()
     except UnicodeDecodeError as error:
         raise TextError(f"{file}: not UTF-8 ({error.reason}); expected one line, the key") from error
     except OSError as error:

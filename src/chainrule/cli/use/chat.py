@@ -18,7 +18,7 @@ from prompt_toolkit import PromptSession
 
 from chainrule.applications.config import CHAT_SAMPLING
 from chainrule.applications.messages import Message
-from chainrule.base.files import read_file
+from chainrule.base.files import read_text
 from chainrule.base.tables import count_of, printable_lines
 from chainrule.cli.shared.models import note_drafts, open_model
 from chainrule.cli.shared.options import (
@@ -126,7 +126,7 @@ def _open(model: Path, template: Path | None, drafting: Drafting | None) -> Answ
 def _text_of(template: Path) -> str:
     """Raises CycloptsError, TextError."""
     try:
-        return read_file(template).decode()
+        return read_text(template)
     except UnicodeDecodeError as error:
         raise TextError(f"{template}: not UTF-8 ({error.reason}); convert it first") from error
     except OSError as error:

@@ -136,7 +136,7 @@ def _blocks(names: Sequence[str], digests: dict[str, str], progress: Progress) -
     total = sum(map(file_size, names))
     before = 0
     for name in names:
-        with open_stream(name) as stream:
+        with open_stream(name, is_text=True) as stream:
             rest, line = b"", 1
             while True:
                 buffer = np.empty(len(rest) + BLOCK_BYTES, np.uint8)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.base.files import compressing, read_file, replace_file
+from chainrule.base.files import compressing, read_text, replace_file
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError, TextError
 from chainrule.protocol import BEGIN, END
@@ -183,7 +183,7 @@ def _lines(
 def _read_shortcuts(path: Path) -> dict[str, list[str]]:
     """What is typed, with what it stands for. Raises TextError with file and line."""
     try:
-        lines = read_file(path).decode().splitlines()
+        lines = read_text(path).splitlines()
     except OSError as error:
         raise TextError(f"{path}: cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:

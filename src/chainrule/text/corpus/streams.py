@@ -14,6 +14,8 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
 
+import numpy as np
+
 from chainrule.base.files import DECOMPRESSION_ERRORS, DECOMPRESSORS
 from chainrule.errors import TextError
 from chainrule.text.corpus.reading import UTF_8, compression_suffix, is_utf_8
@@ -36,8 +38,11 @@ _MIN_HASHED_ON_THREAD = 1 << 20  # bytes; hashing fewer is not worth a thread
 class ByteStream:
     """The bytes of one source, read once from front to end. position: the bytes of the file on disk read so far."""
 
-    def __init__(self, name: str, file: _Readable, counted: _Counted | None) -> None:
-        """file: yields the decompressed bytes. counted: the compressed file, if it is compressed."""
+    def __init__(self, name: str, file: _Readable, counted: _Counted | None, *, is_text: bool) -> None:
+        """file: yields the decompressed bytes. counted: the compressed file, if it is compressed. is_text: whether a
+        byte order mark at the beginning is left out.
+        """
+        self._beginning = None if is_text else b""  # what was read to look for the mark; None before that
         self.name, self.size, self.last = name, 0, b""  # last: the last byte read
         self._file, self._counted = file, counted
         self._digest = _Digest()
@@ -51,6 +56,27 @@ class ByteStream:
 
         wait: whether to fill the room; if False, returns what has arrived, and 0 only at the end. Raises TextError.
         """
+        if self._beginning is None:
+            self._beginning = self._without_mark()
+        held = min(room.size, len(self._beginning))
+        if not held:
+            return self._fill(room, wait=wait)
+        room[:held] = np.frombuffer(self._beginning, np.uint8, held)
+        self._beginning = self._beginning[held:]
+        return held + (self._fill(room[held:], wait=True) if wait and held < room.size else 0)
+
+    def _without_mark(self) -> bytes:
+        """Read the first bytes, as few as decide whether they are a mark, and return them unless they are."""
+        beginning = b""
+        while beginning != codecs.BOM_UTF8 and codecs.BOM_UTF8.startswith(beginning):
+            room = np.empty(len(codecs.BOM_UTF8) - len(beginning), np.uint8)
+            size = self._fill(room, wait=False)
+            if not size:
+                break
+            beginning += room[:size].tobytes()
+        return b"" if beginning == codecs.BOM_UTF8 else beginning
+
+    def _fill(self, room: UInt8[ndarray, " bytes"], *, wait: bool) -> int:
         try:
             size = self._file.readinto(room.data) if wait else self._file.readinto1(room.data)
         except (OSError, *DECOMPRESSION_ERRORS) as error:
@@ -77,13 +103,16 @@ class ByteStream:
 
 
 @contextmanager
-def open_stream(name: str, encoding: str = UTF_8, rule: EncodingErrors = "strict") -> Iterator[ByteStream]:
+def open_stream(
+    name: str, encoding: str = UTF_8, rule: EncodingErrors = "strict", *, is_text: bool = False
+) -> Iterator[ByteStream]:
     """Opens a file, decompressed according to its suffix, or standard input; as UTF-8, whatever the encoding is.
 
-    rule: what to do about bytes that are no text in an encoding other than UTF-8. Raises TextError.
+    rule: what to do about bytes that are no text in an encoding other than UTF-8. is_text: whether a byte order mark at
+    the beginning is left out; `line_blocks` and `file_block` leave it out themselves. Raises TextError.
     """
     if name == STANDARD_INPUT:
-        yield _stream(name, cast("_Readable", sys.stdin.buffer), None, encoding, rule)
+        yield _stream(name, cast("_Readable", sys.stdin.buffer), None, encoding, rule, is_text)
         return
     opener = DECOMPRESSORS.get(compression_suffix(name))
     try:
@@ -92,20 +121,20 @@ def open_stream(name: str, encoding: str = UTF_8, rule: EncodingErrors = "strict
         raise unreadable(name, error) from error
     with raw:
         if opener is None:
-            yield _stream(name, cast("_Readable", raw), None, encoding, rule)
+            yield _stream(name, cast("_Readable", raw), None, encoding, rule, is_text)
         else:
             counted = _CountingFile(raw)
             with opener(counted) as file:
-                yield _stream(name, file, counted, encoding, rule)
+                yield _stream(name, file, counted, encoding, rule, is_text)
 
 
 def _stream(
-    name: str, file: _Readable, counted: _CountingFile | None, encoding: str, rule: EncodingErrors
+    name: str, file: _Readable, counted: _CountingFile | None, encoding: str, rule: EncodingErrors, is_text: bool
 ) -> ByteStream:
     if is_utf_8(encoding):
-        return ByteStream(name, file, counted)
+        return ByteStream(name, file, counted, is_text=is_text)
     recoded = _RecodedFile(name, file, encoding, rule)
-    return ByteStream(name, recoded, counted or recoded)
+    return ByteStream(name, recoded, counted or recoded, is_text=is_text)
 
 
 def file_size(name: str) -> int:
