@@ -67,7 +67,7 @@ def cross_entropy(
     if smoothing:
         sharp = cross_entropy(hidden, weight, bias, targets, weights=weights)
         above = _above_mean(hidden, weight, bias, targets)
-        return sharp + smoothing * (above if weights is None else above * weights).sum()
+        return sharp + smoothing * weighted_sum(above, weights)
     if torch.is_grad_enabled():
         rows, exponent = (None, None) if known is None else known
         loss: Tensor = _InBlocks.apply(  # type: ignore[no-untyped-call]
@@ -82,8 +82,15 @@ def cross_entropy(
         if known is not None:
             logits += known.rows(block) * known.exponent
         losses = F.cross_entropy(logits, targets[block], reduction="none")
-        total += losses.sum() if weights is None else (losses * weights[block]).sum()
+        total += weighted_sum(losses, None if weights is None else weights[block])
     return total
+
+
+def weighted_sum(losses: Float[Tensor, "*shape"], weights: Float[Tensor, "*shape"] | None) -> Float[Tensor, ""]:
+    """Return the sum of weights times losses. A weight of 0 adds 0, even if the loss is infinite, since padding may be
+    a token without a probability.
+    """
+    return losses.sum() if weights is None else (losses.masked_fill(weights == 0, 0.0) * weights).sum()
 
 
 def blocks(positions: Tensor, vocabulary_size: int, *, near: bool = False) -> Iterator[slice]:
@@ -183,10 +190,9 @@ def _into_gradient(
     sums = logits.sub_(peaks).exp_().sum(1, keepdim=True)
     losses = (sums.log() - target)[:, 0]
     logits.div_(sums).scatter_add_(1, targets[:, None], logits.new_full((len(logits), 1), -1.0))
-    if weights is None:
-        return losses.sum()
-    logits.mul_(weights[:, None])
-    return (losses * weights).sum()
+    if weights is not None:
+        logits.mul_(weights[:, None])
+    return weighted_sum(losses, weights)
 
 
 class Output(Protocol):
@@ -363,7 +369,7 @@ class SampledSoftmax(nn.Module):
             losses = torch.cat((target[:, None], sampled), 1).logsumexp(1) - target
         else:
             losses = F.softplus(-target) + F.softplus(sampled).sum(1)
-        return losses.sum() if weights is None else (losses * weights.flatten()).sum()
+        return weighted_sum(losses, None if weights is None else weights.flatten())
 
     def log_probs(self, hidden: Float[Tensor, "*shape D"]) -> Float32[Tensor, "*shape V"]:
         """As `Output.log_probs`."""
