@@ -100,6 +100,33 @@ def test_blocks_of_files_keep_every_bit(name: str) -> None:
     np.testing.assert_array_equal(rows_of(torch.from_numpy(weight), some).numpy(), expected[some.numpy()])
 
 
+SMALLEST = 2.0**-24  # of float16
+
+
+@pytest.mark.parametrize("largest", [1e-7, 1e-6, 1e-5, 1e-4, 4e-4, 1e-2, 1.0])
+@pytest.mark.parametrize(("bits", "most"), [(6, 31), (8, 127)])
+def test_no_weight_is_clipped_by_a_scale_that_was_rounded_down(bits: int, most: int, largest: float) -> None:
+    """A step is the largest weight / most, rounded to float16: by 2**-12 of itself, or half the smallest one."""
+    weight = torch.linspace(-largest, largest, 64 * 32).view(64, 32)
+    blocks = weight.abs().amax(1)
+    step = np.maximum(blocks.numpy() / most * (1 + 2.0**-11), blocks.numpy() / most + SMALLEST)
+    errors = (unpacked(torch.from_numpy(layouts.pack(weight, bits))) - weight).abs().amax(1).numpy()
+    assert (errors <= 0.51 * step).all()
+
+
+@pytest.mark.parametrize("lowest", [0.0, -1e-6, 1e-3, 1.0])
+@pytest.mark.parametrize("width", [1e-6, 1e-5, 1e-4, 1e-3])
+@pytest.mark.parametrize(("bits", "most"), [(4, 15), (5, 31)])
+def test_ranges_that_float16_rounds_are_covered(bits: int, most: int, width: float, lowest: float) -> None:
+    """From a minimum that float16 can hold, the range takes `most` steps; the errors of that are the bound."""
+    weight = lowest + torch.linspace(0, width, 32)[None] - width / 3
+    low, high = float(weight.min()), float(weight.max())
+    below = np.nextafter(np.float16(low), np.float16(-np.inf)).astype(float)
+    step = (high - below) / most * (1 + 2.0**-10) + SMALLEST
+    errors = unpacked(torch.from_numpy(layouts.pack(weight, bits))) - weight
+    assert float(errors.square().mean().sqrt()) <= 0.51 * step
+
+
 @torch.no_grad()
 def test_parts_in_different_forms_are_one_matrix() -> None:
     """Queries and keys in Q4_K, values in Q6_K, as many files have them."""
