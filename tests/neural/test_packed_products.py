@@ -8,7 +8,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ from chainrule.neural.language_model import NeuralModel
 from chainrule.neural.layers.matrix_products import product
 from chainrule.neural.packed import layouts
 from chainrule.neural.packed.layouts import FORMS, Quantised, Vectors, matrix_of, packed, rows_of, unpacked
-from chainrule.neural.packed.reading import ACTIVATIONS
+from chainrule.neural.packed.reading import ACTIVATIONS, packed_reader
 from chainrule.neural.packed.reading_kernels import activate_and_quantise, add_and_layer_norm, norm_joint_heads
 from chainrule.neural.saving import from_state, to_state
 from chainrule.storage.gguf import BLOCK_TYPES
@@ -300,6 +300,20 @@ def test_kernels_read_what_torch_reads(shape: str, monkeypatch: pytest.MonkeyPat
     for own, expected in zip(by_kernels, model.score(texts), strict=True):
         np.testing.assert_allclose(own, expected, atol=2e-2)  # where rounding of a vector falls on the other side
         assert np.abs(own - expected).mean() < 1e-3
+
+
+@pytest.mark.parametrize("part", ["", "attention", "feed_forward"])
+@pytest.mark.parametrize(
+    ("newer", "is_read"),
+    [(True, False), (0, False), (torch.nn.Parameter(torch.ones(1)), False), (None, True), (False, True)],
+    ids=str,
+)
+def test_blocks_with_a_part_that_kernels_do_not_know_go_through_torch(newer: Any, is_read: bool, part: str) -> None:
+    encoder = shaped("llama").network.encoder
+    blocks = encoder.blocks
+    assert packed_reader(blocks, encoder.norm, None) is not None
+    blocks[1].get_submodule(part).newer = newer
+    assert (packed_reader(blocks, encoder.norm, None) is not None) == is_read
 
 
 @pytest.mark.parametrize("gated", [False, True])
