@@ -14,7 +14,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from chainrule.errors import SettingError
-from chainrule.neural.layers.basic import pause, softly_capped
+from chainrule.neural.layers.basic import pause, softly_capped, weighted_sum
 from chainrule.neural.layers.matrix_products import log_softmax_at, product, product_log_softmax_at, wide
 from chainrule.protocol import BEGIN, END
 
@@ -84,13 +84,6 @@ def cross_entropy(
         losses = F.cross_entropy(logits, targets[block], reduction="none")
         total += weighted_sum(losses, None if weights is None else weights[block])
     return total
-
-
-def weighted_sum(losses: Float[Tensor, "*shape"], weights: Float[Tensor, "*shape"] | None) -> Float[Tensor, ""]:
-    """Return the sum of weights times losses. A weight of 0 adds 0, even if the loss is infinite, since padding may be
-    a token without a probability.
-    """
-    return losses.sum() if weights is None else (losses.masked_fill(weights == 0, 0.0) * weights).sum()
 
 
 def blocks(positions: Tensor, vocabulary_size: int, *, near: bool = False) -> Iterator[slice]:
