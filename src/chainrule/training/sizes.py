@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _TRIAL_SHARE, _MAX_TRIAL_SECONDS = 0.01, 1.0  # the trial takes this share of the minutes, but not longer
 _MOST_SHARE = 0.05  # of the minutes that a step takes, at most, for more of them to be tried
 _TRIALS, _FEWEST_TRIALS, _MOST_TIMES, _MOST_TURNS = 5, 3, 3, 4  # three trials, unless they take three times as long
-_MOST_WAITING = 2.0  # times the processor time
+_MOST_WAITING = 3.0  # times the processor time
 _INSTANT = 1e-9  # seconds
 _SIZE_SHARE = 0.002  # of the minutes: what steps of one number of rows take, at least, in the trial of a size
 
@@ -140,7 +140,7 @@ def _seconds(works: Sequence[Callable[[], None]], setup: Setup, enough: float) -
 
 
 def _seconds_of(work: Callable[[], None], setup: Setup) -> float:
-    """Seconds by the clock, but at most twice the time that each of torch's threads computed: what is left is waiting
+    """Seconds by the clock, but at most three times what each of torch's threads computed: what is left is waiting
     for other programs, of which a moment says little. `SpeedCheck` notices those that stay.
     """
     follow_load()
@@ -288,12 +288,12 @@ def with_size(
     config: NetworkConfig,
     options: StreamOptions,
     run: TrainingRun,
-    measured: Measured | None = None,
+    known: Mapping[NetworkConfig, Trial] | None = None,
 ) -> ChosenSize:
     """The settings of a network, with a size and an output for its vocabulary where they are not given.
 
-    measured: how fast the network of an earlier choice was trained; trials are then taken to be wrong by the same
-    factor. A run that resumes keeps its size. Raises ModelFormatError if its checkpoint is damaged.
+    known: where an earlier choice proved wrong, what networks could do in a second. A run that resumes keeps its size.
+    Raises ModelFormatError if its checkpoint is damaged.
     """
     asked = config
     training = with_budget(options.training)
@@ -304,7 +304,7 @@ def with_size(
         names -= {"heads"}  # which follow it
     if not names or training.minutes is None:
         return ChosenSize(config)
-    resumes = run.resume and run.folder is not None and measured is None
+    resumes = run.resume and run.folder is not None and known is None
     kept = Checkpoints(run.folder / FOLDER).network() if resumes and run.folder is not None else None
     if kept is not None:
         return ChosenSize(replace(config, **{name: kept[name] for name in names if name in kept}))
@@ -320,33 +320,31 @@ def with_size(
     passed = 0.0 if run.began is None else time.monotonic() - run.began
     trained = (1 - _VALIDATING) * time_left(budget, passed)  # seconds
 
+    trials: dict[NetworkConfig, Trial] = {}
+
     def trial(size: NetworkConfig) -> Trial:
+        if known is not None and size in known:
+            return known[size].times(trained)
         job = make_job(stream[:_TRIAL_TEXT], vocabulary_size, size, tried)
         with explain_out_of_memory(lambda device: f"the memory of the {device} is not enough"):
-            return _trial(job, trained)
+            trials[size] = _trial(job, trained)
+        return trials[size]
 
-    factor = 1.0 if measured is None else measured.tokens_per_second * trained / trial(measured.config).tokens
-    fitted = fit_size(config, names, stream.size, lambda size: trial(size).times(factor))
+    fitted = fit_size(config, names, stream.size, trial)
     if fitted is None:
         return ChosenSize(config, tuple(notes))
     notes[:0] = _notes(fitted, names, budget, stream.size)
     config, why = _with_dropout(fitted, names, stream.size)
     check, after = None, _CHECKED_AFTER * budget
-    if measured is None and passed + 2 * after <= budget / 2 and processes_started() == 1:
+    if known is None and passed + 2 * after <= budget / 2 and processes_started() == 1:
 
         def choose_again(speed: float) -> ChosenSize:
-            own = Measured(config, speed)
-            return with_size(make_job, stream, vocabulary_size, asked, options, run, own)
+            factor = speed / fitted.trial.tokens  # by which all trials were wrong; those of other sizes come now
+            now = {size: trial.times(factor) for size, trial in trials.items()}
+            return with_size(make_job, stream, vocabulary_size, asked, options, run, now)
 
         check = SpeedCheck(config, after, fitted.trial.tokens / trained, choose_again)
     return ChosenSize(config, (*notes, *why), check)
-
-
-class Measured(NamedTuple):
-    """How fast a network was trained."""
-
-    config: NetworkConfig
-    tokens_per_second: float
 
 
 def _with_dropout(fitted: FittedSize, names: frozenset[str], text: int) -> tuple[NetworkConfig, tuple[str, ...]]:
