@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from oracles import random_documents, stream_of
 
+from chainrule.api.showing.draw import network_diagram
 from chainrule.base.progress import silent
 from chainrule.errors import ModelFormatError
 from chainrule.families.table import FAMILIES, family_of
-from chainrule.neural.config import BIDIRECTIONAL, NETWORKS
+from chainrule.neural.config import BIDIRECTIONAL, NETWORKS, TransformerConfig
 from chainrule.neural.config.language_models import TreeConfig
 from chainrule.ngram.config import NGramConfig
 from chainrule.protocol import END
@@ -92,3 +93,12 @@ def test_level_sizes_that_the_arrays_do_not_have_are_an_error() -> None:
     settings, arrays = taken_apart_ngram()
     with pytest.raises(ModelFormatError, match=r"the n-gram table's array 'nodes' is int32"):
         FAMILIES["ngram"].from_state({"ngrams": [*settings["ngrams"][:-1], 10**15]}, arrays, 9)
+
+
+def test_a_norm_that_diagrams_do_not_know_has_its_own_name() -> None:
+    config = TransformerConfig(layers=1, width=8, heads=2, context=4)
+    drawn = [network_diagram("a", config, {"embedding.weight": (50, 8)}).svg()]
+    object.__setattr__(config, "norm", "newer")
+    drawn.append(network_diagram("a", config, {"embedding.weight": (50, 8)}).svg())
+    assert ["newer" in svg for svg in drawn] == [False, True]
+    assert ["RMSNorm" in svg for svg in drawn] == [True, False]

@@ -53,6 +53,34 @@ def test_each_line_gets_an_answer_to_the_whole_conversation(chainrule, stdin, mo
     assert "the temperature is 0.5" in result.err
 
 
+def test_a_temperature_that_is_the_librarys_default_is_kept(chainrule, stdin, model: Path, template: Path) -> None:
+    """Oracle: the library's answers at that temperature, without the top-p of chats."""
+    chat = library.load(model).chat_model_with(TEMPLATE)
+    sampling = library.SamplingConfig(temperature=1.0)
+    messages = [{"role": "user", "content": "ka vi"}]
+    expected = ["".join(chat.answer(messages, sampling, LIMITS, seed=seed, number=0)) for seed in range(6)]
+    of_chats = ["".join(chat.answer(messages, None, LIMITS, seed=seed, number=0)) for seed in range(6)]
+    assert expected != of_chats
+    found = []
+    for seed in range(6):
+        stdin(b"ka vi\n")
+        command = (
+            "chat",
+            model,
+            "--template",
+            template,
+            "--seed",
+            seed,
+            "--max-tokens",
+            4,
+            "--temperature",
+            1,
+            "--json",
+        )
+        found.append(strict_json(chainrule(*command).lines[0])["content"])
+    assert found == expected
+
+
 def test_answers_stream_as_text_and_the_seed_is_named(chainrule, stdin, model: Path, template: Path) -> None:
     stdin(b"ka vi\n/quit\nsa\n")
     result = chainrule("chat", model, "--template", template, "--max-tokens", 4)

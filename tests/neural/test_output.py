@@ -15,6 +15,7 @@ from chainrule.neural.layers import matrix_products
 from chainrule.neural.layers import output as cross_entropy
 from chainrule.neural.layers.matrix_products import log_softmax_at, product_log_softmax_at
 from chainrule.neural.layers.output import AdaptiveSoftmax, FullSoftmax, SampledSoftmax
+from chainrule.neural.seq2seq.network import HardAttentionSoftmax
 from chainrule.protocol import BEGIN, END
 
 N, D, V = 13, 6, 40
@@ -59,6 +60,52 @@ def test_the_begin_has_no_probability_and_the_rest_sums_to_one(make) -> None:
     torch.testing.assert_close(output.loss(hidden, targets), -picked.sum())
     counts = torch.rand(N)
     torch.testing.assert_close(output.loss(hidden, targets, weights=counts), -(picked * counts).sum())
+
+
+def without_two_tokens() -> FullSoftmax:
+    return FullSoftmax(nn.Parameter(torch.randn(V, D)), bias=True, banned=(0, END))
+
+
+@pytest.mark.parametrize("is_training", [True, False])
+@pytest.mark.parametrize(
+    ("make", "smoothing", "padding"),
+    [
+        (without_two_tokens, 0.0, 0),
+        (without_two_tokens, 0.1, END),
+        (full, 0.0, BEGIN),
+        (adaptive, 0.0, BEGIN),
+        (lambda: HardAttentionSoftmax(full()), 0.0, BEGIN),
+        (lambda: HardAttentionSoftmax(full(), is_exact=True), 0.0, BEGIN),
+    ],
+)
+def test_a_position_of_weight_zero_adds_nothing_whatever_its_target(
+    make, smoothing: float, padding: int, is_training: bool
+) -> None:
+    torch.manual_seed(5)
+    output = make().train(is_training)
+    shape = (N, 1, D + 1) if isinstance(output, HardAttentionSoftmax) else (N, D)  # a choice, with its log-probability
+    hidden = torch.randn(shape, requires_grad=True)
+    targets, counts = torch.randint(3, V, (N,)), torch.rand(N)
+    keywords = {"label_smoothing": smoothing} if smoothing else {}
+    found = []
+    for kept in (slice(None), slice(N - 3)):
+        output.zero_grad()
+        hidden.grad = None
+        if hasattr(output, "baseline"):
+            output.baseline.zero_()
+        padded, weights = targets.clone(), counts.clone()
+        padded[N - 3 :], weights[N - 3 :] = padding, 0
+        with torch.no_grad():
+            without_gradients = output.loss(hidden[kept], padded[kept], weights=weights[kept], **keywords)
+        if hasattr(output, "baseline"):
+            output.baseline.zero_()
+        loss = output.loss(hidden[kept], padded[kept], weights=weights[kept], **keywords)
+        loss.backward()
+        gradients = [weight.grad.clone() for weight in (hidden, *output.parameters()) if weight.grad is not None]
+        found.append([without_gradients, loss.detach(), *gradients])
+    for padded, alone in zip(*found, strict=True):
+        assert torch.isfinite(alone).all()
+        torch.testing.assert_close(padded, alone)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])

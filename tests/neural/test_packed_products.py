@@ -8,7 +8,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ from chainrule.neural.language_model import NeuralModel
 from chainrule.neural.layers.matrix_products import product
 from chainrule.neural.packed import layouts
 from chainrule.neural.packed.layouts import FORMS, Quantised, Vectors, matrix_of, packed, rows_of, unpacked
-from chainrule.neural.packed.reading import ACTIVATIONS
+from chainrule.neural.packed.reading import ACTIVATIONS, packed_reader
 from chainrule.neural.packed.reading_kernels import activate_and_quantise, add_and_layer_norm, norm_joint_heads
 from chainrule.neural.saving import from_state, to_state
 from chainrule.storage.gguf import BLOCK_TYPES
@@ -98,6 +98,33 @@ def test_blocks_of_files_keep_every_bit(name: str) -> None:
     np.testing.assert_array_equal(unpacked(torch.from_numpy(weight)).numpy(), expected)
     some = torch.tensor([[3, 36], [0, 5]])
     np.testing.assert_array_equal(rows_of(torch.from_numpy(weight), some).numpy(), expected[some.numpy()])
+
+
+SMALLEST = 2.0**-24  # of float16
+
+
+@pytest.mark.parametrize("largest", [1e-7, 1e-6, 1e-5, 1e-4, 4e-4, 1e-2, 1.0])
+@pytest.mark.parametrize(("bits", "most"), [(6, 31), (8, 127)])
+def test_no_weight_is_clipped_by_a_scale_that_was_rounded_down(bits: int, most: int, largest: float) -> None:
+    """A step is the largest weight / most, rounded to float16: by 2**-12 of itself, or half the smallest one."""
+    weight = torch.linspace(-largest, largest, 64 * 32).view(64, 32)
+    blocks = weight.abs().amax(1)
+    step = np.maximum(blocks.numpy() / most * (1 + 2.0**-11), blocks.numpy() / most + SMALLEST)
+    errors = (unpacked(torch.from_numpy(layouts.pack(weight, bits))) - weight).abs().amax(1).numpy()
+    assert (errors <= 0.51 * step).all()
+
+
+@pytest.mark.parametrize("lowest", [0.0, -1e-6, 1e-3, 1.0])
+@pytest.mark.parametrize("width", [1e-6, 1e-5, 1e-4, 1e-3])
+@pytest.mark.parametrize(("bits", "most"), [(4, 15), (5, 31)])
+def test_ranges_that_float16_rounds_are_covered(bits: int, most: int, width: float, lowest: float) -> None:
+    """From a minimum that float16 can hold, the range takes `most` steps; the errors of that are the bound."""
+    weight = lowest + torch.linspace(0, width, 32)[None] - width / 3
+    low, high = float(weight.min()), float(weight.max())
+    below = np.nextafter(np.float16(low), np.float16(-np.inf)).astype(float)
+    step = (high - below) / most * (1 + 2.0**-10) + SMALLEST
+    errors = unpacked(torch.from_numpy(layouts.pack(weight, bits))) - weight
+    assert float(errors.square().mean().sqrt()) <= 0.51 * step
 
 
 @torch.no_grad()
@@ -273,6 +300,20 @@ def test_kernels_read_what_torch_reads(shape: str, monkeypatch: pytest.MonkeyPat
     for own, expected in zip(by_kernels, model.score(texts), strict=True):
         np.testing.assert_allclose(own, expected, atol=2e-2)  # where rounding of a vector falls on the other side
         assert np.abs(own - expected).mean() < 1e-3
+
+
+@pytest.mark.parametrize("part", ["", "attention", "feed_forward"])
+@pytest.mark.parametrize(
+    ("newer", "is_read"),
+    [(True, False), (0, False), (torch.nn.Parameter(torch.ones(1)), False), (None, True), (False, True)],
+    ids=str,
+)
+def test_blocks_with_a_part_that_kernels_do_not_know_go_through_torch(newer: Any, is_read: bool, part: str) -> None:
+    encoder = shaped("llama").network.encoder
+    blocks = encoder.blocks
+    assert packed_reader(blocks, encoder.norm, None) is not None
+    blocks[1].get_submodule(part).newer = newer
+    assert (packed_reader(blocks, encoder.norm, None) is not None) == is_read
 
 
 @pytest.mark.parametrize("gated", [False, True])

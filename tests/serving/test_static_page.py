@@ -9,7 +9,7 @@ import math
 import re
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_origin, get_type_hints
 
 import numpy as np
 import pytest
@@ -374,6 +374,23 @@ def test_what_a_page_cannot_hold_is_refused_by_name(
         chainrule.explore(lstm)
     with pytest.raises(chainrule.SettingError, match="prune"):
         chainrule.explore(tables["words"])
+
+
+HINTS = get_type_hints(chainrule.TransformerConfig)
+
+
+@pytest.mark.parametrize(
+    "name",  # those left out change nothing that a page computes: it has the first token's number, and reads one text
+    [name for name, hint in HINTS.items() if get_origin(hint) is Literal and name not in ("memory", "begins_with")],
+)
+def test_a_choice_that_the_page_does_not_know_is_refused_by_name(name: str) -> None:
+    model = network()
+    object.__setattr__(model.engine.network.config, name, "newer")
+    if name == "initialisation":
+        chainrule.explore(model)
+        return
+    with pytest.raises(chainrule.SettingError, match=f"{name} (is )?newer, which a page does not know"):
+        chainrule.explore(model)
 
 
 def test_the_modules_of_the_page_make_no_markup_of_text_and_name_no_host() -> None:

@@ -51,7 +51,9 @@ class Machine:
         self.now += seconds * self.slower(self.now)
 
     def installed(self, monkeypatch: pytest.MonkeyPatch) -> Machine:
-        clock = SimpleNamespace(monotonic=lambda: self.now, perf_counter=lambda: self.now)
+        clock = SimpleNamespace(
+            monotonic=lambda: self.now, perf_counter=lambda: self.now, process_time=lambda: self.now
+        )
         for module in (run_module, sizes, timetable, trainer_module):
             monkeypatch.setattr(module, "time", clock)
         for objective in (NextToken, MaskedObjective):

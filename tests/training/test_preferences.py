@@ -13,6 +13,7 @@ import torch
 import chainrule
 from chainrule.errors import SettingError, TextError
 from chainrule.neural.adapters import adapter_arrays, adapter_matrices, add_adapters
+from chainrule.protocol import UNKNOWN
 from chainrule.text.preferences import read_preferences
 from chainrule.training.config import TrainingConfig
 from chainrule.training.defaults import Recipe
@@ -48,8 +49,11 @@ def naive_log_prob(network: Any, row: Row) -> torch.Tensor:
     return sum(log_probs[i, tokens[i + 1]] for i in range(row.prompt - 1, len(tokens) - 1))  # type: ignore[return-value]
 
 
-def test_loss_and_gradient_are_those_of_the_formula(folder: Path) -> None:
+@pytest.mark.parametrize("banned", [(), (UNKNOWN,)], ids=["with <unk>", "without <unk>, as byte-level tokenizers"])
+def test_loss_and_gradient_are_those_of_the_formula(banned: tuple[int, ...], folder: Path) -> None:
     network, other = (chainrule.load(folder / "lm", chainrule.CausalNetwork).engine.network for _ in range(2))
+    for each in (network, other):
+        each.output.never[list(banned)] = -torch.inf
     add_adapters(network, 2, 2.0)
     training, rng = TrainingConfig(steps=1, seed=1, precision="float32"), np.random.default_rng(0)
     setup = Setup(training, Recipe(4, 1e-3, 1e-3, 0), machine_for(training), Processes())

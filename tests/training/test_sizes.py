@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 import pickle
+import re
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import torch
 from test_minutes import LONG, Machine, Stop
 from test_minutes import MINUTES as MUON
 from training_runs import QUICK, text, trained
@@ -148,6 +152,87 @@ def test_a_slow_machine_trains_a_smaller_network_and_says_so(
     assert 54 < machine.now < 70
 
 
+SMALL_FIRST, LARGE_FIRST = (lambda now: 50.0 if now < 16 else 1.0), (lambda now: 1.0 if now < 1.5 else 40.0)
+
+
+@pytest.mark.usefixtures("two_sizes")
+@pytest.mark.parametrize(
+    ("slower", "widths"), [(SMALL_FIRST, [8, 16]), (LARGE_FIRST, [16, 8])], ids=["busy in the trial", "busy later"]
+)
+def test_a_size_that_a_moment_chose_is_chosen_again_after_a_tenth(
+    slower: Any, widths: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows take 0.02 s, but 50 or 40 times as long during or after the trials. The run still takes its minute; one that
+    is stopped after it began again keeps the second size.
+    """
+    machine = Machine(0.02).installed(monkeypatch)
+    machine.slower = slower
+    network, _, told = trained(TransformerConfig(), MINUTES, validation=LONG)
+    notes = [report.note for report in told if "the size is" in (report.note or "")]
+    assert [f"width={width}, heads" in note for note, width in zip(notes, widths, strict=True) if note] == [True, True]
+    assert re.match(
+        r"training reads [\d,]+ tokens a second, and the trial had expected [\d,]+: it begins", notes[1] or ""
+    )
+    assert network.config.width == widths[1]
+    assert 54 < machine.now < 70
+
+    begun = []
+
+    def stop(report: Report) -> None:
+        begun.append("begins again" in (report.note or ""))
+        if sum(begun):
+            Stop(machine, 0)(report)
+
+    machine.now = 0.0
+    again: dict[str, Any] = {"validation": LONG, "folder": tmp_path}
+    with pytest.raises(KeyboardInterrupt):
+        trained(TransformerConfig(), replace(MINUTES, save_every=1), told=stop, **again)
+    machine.slower = lambda now: 1.0
+    network, _, told = trained(TransformerConfig(), replace(MINUTES, save_every=1), resume=True, **again)
+    assert network.config.width == widths[1]
+    assert not any("begins again" in (report.note or "") for report in told)
+
+
+@pytest.mark.usefixtures("two_sizes")
+def test_a_speed_within_a_factor_of_two_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor does one that chooses the same size: the run goes on, and the trial is not tried twice."""
+    machine = Machine(0.04).installed(monkeypatch)
+    tried = []
+    trial = sizes._trial
+    monkeypatch.setattr(sizes, "_trial", lambda *arguments: tried.append(None) or trial(*arguments))
+    for factor, trials in ((1.8, 2), (1 / 1.8, 2), (1 / 3, 2)):
+        tried.clear()
+        machine.now = 0.0
+        machine.slower = lambda now, factor=factor: 1.0 if now < 1.5 else factor
+        network, _, told = trained(TransformerConfig(), MINUTES, validation=LONG)
+        assert network.config.width == 16
+        assert not any("begins again" in (report.note or "") for report in told)
+        assert len(tried) == trials
+
+
+@pytest.mark.parametrize(
+    ("stalls", "computed", "seconds"),
+    [([], 0.1, 0.1), ([0], 0.1, 0.1), ([1, 2, 3], 0.1, 0.1), (range(99), 4.0, 4.0), (range(99), 0.1, 0.3)],
+    ids=["quiet", "one stalls", "some stall", "all are slow", "all wait"],
+)
+def test_a_trial_is_a_median_and_waiting_counts_twice_as_much_as_computing_at_most(
+    stalls: Any, computed: float, seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Steps of 0.1 s, on one thread; those that stall take 4 s. computed: seconds of each by the processor."""
+    clock, steps = SimpleNamespace(now=0.0, used=0.0), itertools.count()
+    times = SimpleNamespace(perf_counter=lambda: clock.now, process_time=lambda: clock.used)
+    monkeypatch.setattr(sizes, "time", times)
+    monkeypatch.setattr(sizes, "follow_load", lambda: None)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+
+    def step() -> None:
+        clock.now += 4.0 if next(steps) in stalls else 0.1
+        clock.used += computed
+
+    setup: Any = SimpleNamespace(machine=SimpleNamespace(wait=lambda: None, device=torch.device("cpu")))
+    assert sizes._seconds([step], setup, 2.0) == [pytest.approx(seconds)]
+
+
 @pytest.mark.usefixtures("two_sizes")
 def test_other_budgets_and_sizes_that_are_given_leave_the_size(monkeypatch: pytest.MonkeyPatch) -> None:
     Machine(1.0).installed(monkeypatch)
@@ -208,7 +293,7 @@ def test_a_large_vocabulary_has_an_adaptive_output(
 ) -> None:
     monkeypatch.setattr(sizes, "_trial", lambda *_: Trial(1, 1, 10))
     options = StreamOptions(training=MINUTES)
-    fitted, _ = sizes.with_size(next_token_job, text(), vocabulary, config, options, TrainingRun())
+    fitted, _, _ = sizes.with_size(next_token_job, text(), vocabulary, config, options, TrainingRun())
     assert fitted.output == output
 
 
@@ -227,7 +312,7 @@ def test_what_could_learn_its_text_by_heart_has_dropout(
 ) -> None:
     monkeypatch.setattr(sizes, "_trial", lambda *_: Trial(1, 1600, tokens))
     options = StreamOptions(training=MINUTES)
-    fitted, notes = sizes.with_size(next_token_job, text(400), 11, config, options, TrainingRun())
+    fitted, notes, _ = sizes.with_size(next_token_job, text(400), 11, config, options, TrainingRun())
     assert fitted.dropout == dropout
     assert (
         "dropout=0.2, since there is time to read the text 10 times, with 4 parameters for each of its tokens" in notes
@@ -239,7 +324,7 @@ def test_a_recurrent_network_has_dropout_earlier(monkeypatch: pytest.MonkeyPatch
     options = StreamOptions(training=MINUTES)
     for tokens, dropout in ((400 * 4, (0.1, 0.3)), (400 * 4 - 1, (0.0, 0.0))):
         monkeypatch.setattr(sizes, "_trial", lambda *_, tokens=tokens: Trial(1, 1500, tokens))
-        fitted, _ = sizes.with_size(next_token_job, text(400), 11, RecurrentConfig(), options, TrainingRun())
+        fitted, _, _ = sizes.with_size(next_token_job, text(400), 11, RecurrentConfig(), options, TrainingRun())
         assert (fitted.input_dropout, fitted.output_dropout) == dropout
 
 
@@ -264,7 +349,7 @@ def test_the_note_says_what_decided(sizes_tried: list[Trial], said: str, monkeyp
     tried = iter(sizes_tried)
     monkeypatch.setattr(sizes, "_trial", lambda *_: next(tried))
     options = StreamOptions(training=MINUTES)
-    _, notes = sizes.with_size(next_token_job, text(400), 11, TransformerConfig(), options, TrainingRun())
+    _, notes, _ = sizes.with_size(next_token_job, text(400), 11, TransformerConfig(), options, TrainingRun())
     assert notes[1].endswith(said)
 
 
@@ -278,7 +363,7 @@ def test_heads_are_those_of_a_width_that_is_given(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(sizes, "_trial", trial)
     config, options = TransformerConfig(width=64, layers=2), StreamOptions(training=MINUTES)
-    fitted, notes = sizes.with_size(next_token_job, text(400), 11, config, options, TrainingRun())
+    fitted, notes, _ = sizes.with_size(next_token_job, text(400), 11, config, options, TrainingRun())
     assert (fitted.heads, fitted.context, len(tried)) == (4, 256, 3)
     assert notes[0] == "the size is context=256, unless settings say otherwise"
 
@@ -306,10 +391,8 @@ def test_a_size_that_does_not_fit_into_memory_is_none_to_choose(monkeypatch: pyt
 
     monkeypatch.setattr(sizes, "_trial", full)
     options = StreamOptions(training=MINUTES)
-    assert sizes.with_size(next_token_job, text(400), 11, TransformerConfig(), options, TrainingRun()) == (
-        TransformerConfig(),
-        (),
-    )
+    chosen = sizes.with_size(next_token_job, text(400), 11, TransformerConfig(), options, TrainingRun())
+    assert chosen == (TransformerConfig(), (), None)
 
 
 @pytest.mark.parametrize(("passed", "least", "most"), [(20, 36, 42), (300, 27, 33)], ids=["some", "more than all"])

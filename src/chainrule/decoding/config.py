@@ -138,6 +138,17 @@ class SamplingConfig(Options):
 
 
 GREEDY = SamplingConfig(temperature=0)  # draws nothing, so that all seeds give the same text
+AS_THE_MODEL = SamplingConfig(  # draws from the model's own distribution, whatever the defaults are
+    temperature=1.0,
+    top_k=None,
+    top_p=None,
+    min_p=None,
+    typical=None,
+    repetition_penalty=1.0,
+    presence_penalty=0.0,
+    frequency_penalty=0.0,
+    logit_bias=(),
+)
 
 
 def read_schema(path: Path) -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 from chainrule.base.arguments import check_least, check_type
 from chainrule.base.progress import Progress, silent
 from chainrule.decoding.beam import Hypothesis, SearchTree, search, with_greedy
-from chainrule.decoding.config import MOST_TEXTS, BeamConfig, Limits, SamplingConfig, first_stop
+from chainrule.decoding.config import AS_THE_MODEL, MOST_TEXTS, BeamConfig, Limits, SamplingConfig, first_stop
 from chainrule.decoding.limits import GrowingText, constraints_for
 from chainrule.decoding.sampling import Sample, Step, sample, steps, steps_from
 from chainrule.errors import SettingError
@@ -159,7 +159,7 @@ class TextDecoder:
             until=is_stopped if limits.stop else None,
             progress=progress,
         )
-        is_the_models = config in (None, SamplingConfig()) and limits.is_only_form
+        is_the_models = (config or SamplingConfig()) == AS_THE_MODEL and limits.is_only_form
         texts = [
             self._text(start[number // n], limits, output, self._surfaces(output.tokens, seed, number))
             for number, output in enumerate(samples)

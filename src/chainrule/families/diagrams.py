@@ -283,7 +283,7 @@ def _memory(diagram: Diagram, below: Box, config: NetworkConfig, shapes: Shapes,
 
 
 def _norm(norm: str) -> str:
-    return {"layer": "LayerNorm", "rms": "RMSNorm"}[norm]
+    return {"layer": "LayerNorm", "rms": "RMSNorm"}.get(norm, norm)
 
 
 def _inside(part: str, recurrent: str) -> str:

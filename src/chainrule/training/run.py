@@ -38,7 +38,7 @@ from chainrule.training.objectives.next_sentence import next_sentence_job
 from chainrule.training.objectives.next_token import next_token_job
 from chainrule.training.objectives.residual import Residual, residual_job
 from chainrule.training.reports import REPORTED_FIGURES, Log, Report, interruptions
-from chainrule.training.sizes import choose_batch, with_size
+from chainrule.training.sizes import ChosenSize, OtherSize, SpeedCheck, choose_batch, with_size
 from chainrule.training.timetable import SAVING_SHARE, Timetable, time_left
 from chainrule.training.trainer import Trainer
 
@@ -132,20 +132,33 @@ def train_network(
         make_job = two_sided_job
     run = run if run.began is not None else replace(run, began=time.monotonic())
     is_open = options.start is None and "context" in settings_left_open(config, options.training)
-    config, notes = with_size(make_job, stream, vocabulary_size, config, options, run)
-    if is_open:
-        config, own = with_context_in_text(config, options.training, stream.size)
-        notes += own
-    job = make_job(stream, vocabulary_size, config, options)
-    network, record = run_job(replace(job, notes=(*notes, *job.notes)), run)
+
+    def train(size: ChosenSize) -> tuple[Network, dict[str, Any]]:
+        config, notes = size.config, size.notes
+        if is_open:
+            config, own = with_context_in_text(config, options.training, stream.size)
+            notes += own
+        job = make_job(stream, vocabulary_size, config, options)
+        return run_job(replace(job, notes=(*notes, *job.notes)), run, size.check)
+
+    other: ChosenSize | None = None
+    try:
+        network, record = train(with_size(make_job, stream, vocabulary_size, config, options, run))
+    except OtherSize as exception:
+        other = exception.chosen
+    if other is not None:  # outside of the handler, where the first network is no longer in memory
+        if run.folder is not None:
+            Checkpoints(run.folder / FOLDER).remove()
+        network, record = train(other)
     if isinstance(network, Residual):
         return network.network, {**record, "residual_weight": network.weight}
     return network, record
 
 
-def run_job(job: TrainingJob[N], run: TrainingRun) -> tuple[N, dict[str, Any]]:
+def run_job(job: TrainingJob[N], run: TrainingRun, check: SpeedCheck | None = None) -> tuple[N, dict[str, Any]]:
     """Trains a network; returns it with its record: the best weights, in evaluation mode, on the CPU.
 
+    check: of the speed, which may raise OtherSize.
     Raises SettingError if a device is missing or a step does not fit into memory; EstimationError if the loss is not
     finite; OutputError, ModelFormatError; KeyboardInterrupt after a checkpoint if the run was interrupted.
     """
@@ -158,7 +171,7 @@ def run_job(job: TrainingJob[N], run: TrainingRun) -> tuple[N, dict[str, Any]]:
         ):
             if folder is not None:  # checked again: now no other run can save a model there
                 check_target(folder, overwrite=run.overwrite or (run.resume and Checkpoints(folder / FOLDER).exist()))
-            return _RunningJob(job, run, processes).train()
+            return _RunningJob(job, run, processes).train(check)
     finally:
         leave_processes()
 
@@ -264,8 +277,8 @@ class _RunningJob(Generic[N]):
             "the optimiser starts afresh",
         ]
 
-    def train(self) -> tuple[N, dict[str, Any]]:
-        """Runs until the budget is spent; returns the network and its record."""
+    def train(self, check: SpeedCheck | None = None) -> tuple[N, dict[str, Any]]:
+        """Runs until the budget is spent; returns the network and its record. check: as for `run_job`."""
         trainer, machine = self.trainer, self.setup.machine
         self.log.line({"event": "resumed" if self.resumed_at else "begun", "step": trainer.step, **machine.as_json()})
         for note in [*self.notes, *self.timetable.notes]:
@@ -276,6 +289,8 @@ class _RunningJob(Generic[N]):
             with interruptions() as interruption:
                 while not trainer.is_over:
                     trainer.run(1)
+                    if check is not None:
+                        check.stepped(trainer.tokens, trainer.seconds)
                     if self.timetable.step_done():
                         self.log.line({"event": "planned", "step": trainer.step, "steps": trainer.steps})
                     self._do_what_is_due()

@@ -8,14 +8,16 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from dataclasses import replace
+from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
 from chainrule.errors import SettingError, TextError
+from chainrule.neural.device import follow_load
 from chainrule.neural.layers.ngram_memory import dense_parameters
 from chainrule.training.checkpoint import FOLDER, Checkpoints
-from chainrule.training.defaults import sizes_left_open, with_budget
+from chainrule.training.defaults import processes_started, sizes_left_open, with_budget
 from chainrule.training.device import explain_out_of_memory, machine_for
 from chainrule.training.distributed import join_processes
 from chainrule.training.job import N, Setup
@@ -37,7 +39,9 @@ if TYPE_CHECKING:
     MakeJob = Callable[[Int32[ndarray, " tokens"], int, NetworkConfig, StreamOptions], TrainingJob[Any]]
 
 _TRIAL_SHARE, _MAX_TRIAL_SECONDS = 0.01, 1.0  # the trial takes this share of the minutes, but not longer
-_MOST_STEPS, _MOST_SHARE = 10, 0.05  # of a trial: steps of one number of rows, and of the minutes
+_MOST_SHARE = 0.05  # of the minutes that a step takes, at most, for more of them to be tried
+_TRIALS, _FEWEST_TRIALS, _MOST_TIMES, _MOST_TURNS = 5, 3, 3, 4  # three trials, unless they take three times as long
+_MOST_WAITING = 3.0  # times the processor time
 _INSTANT = 1e-9  # seconds
 _SIZE_SHARE = 0.002  # of the minutes: what steps of one number of rows take, at least, in the trial of a size
 
@@ -72,10 +76,8 @@ def _costs(
 ) -> Costs:
     """What a step takes on this machine, from steps of few rows and of four times as many, and the optimiser's own.
 
-    The shortest of each counts, since what else runs here makes some longer; it makes all longer in the end, so both
-    costs are raised by the mean share. Weights and random states do not change: the optimiser is one for the trial,
-    and its rates are 0. budget: seconds. share: of the budget, for each of the three. More rows are not tried where
-    they would take too long.
+    Weights and random states do not change: the optimiser is one for the trial, and its rates are 0. budget: seconds.
+    share: of the budget, for each of the three. More rows are not tried where they would take too long.
     """
     enough = min(_MAX_TRIAL_SECONDS, share * budget)
     devices = [setup.machine.device] if setup.machine.device.type == "cuda" else []
@@ -90,17 +92,14 @@ def _costs(
         works = {"few": of_few, "updating": lambda: optimisers.step(0.0)}
         if few < many <= _MOST_SHARE * budget / (2 * once / few):
             works["many"] = _gradients(job, network, setup, many)
-        times = {} if is_slow else dict(zip(works, _seconds(list(works.values()), setup, enough), strict=True))
+        seconds = {} if is_slow else dict(zip(works, _seconds(list(works.values()), setup, enough), strict=True))
     network.zero_grad(set_to_none=True)
     if is_slow:
         return Costs(once / few, 0.0)
-    least = {name: min(every) for name, every in times.items()}
-    row = least["few"] / few
-    if "many" in least:
-        row = min(row, max(0.0, least["many"] - least["few"]) / (many - few))
-    shortest = sum(least[name] * len(every) for name, every in times.items())
-    slowness = sum(map(sum, times.values())) / max(_INSTANT, shortest)
-    return Costs(slowness * row, slowness * (least["few"] - few * row + least["updating"]))
+    row = seconds["few"] / few
+    if "many" in seconds:
+        row = min(row, max(0.0, seconds["many"] - seconds["few"]) / (many - few))
+    return Costs(row, seconds["few"] - few * row + seconds["updating"])
 
 
 def _gradients(job: TrainingJob[N], network: N, setup: Setup, rows: int) -> Callable[[], None]:
@@ -118,20 +117,40 @@ def _gradients(job: TrainingJob[N], network: N, setup: Setup, rows: int) -> Call
     return compute
 
 
-def _seconds(works: Sequence[Callable[[], None]], setup: Setup, enough: float) -> list[list[float]]:
-    """Seconds of each, by turns, but for its first time, which also warms up. enough: of the first, all together."""
-    times: list[list[float]] = [[] for _ in works]
-    while len(times[0]) < 2 or (len(times[0]) < _MOST_STEPS and sum(times[0]) < enough):
-        for each, work in zip(times, works, strict=True):
-            each.append(_seconds_of(work, setup))
-    return [each[1:] for each in times]
+def _seconds(works: Sequence[Callable[[], None]], setup: Setup, enough: float) -> list[float]:
+    """Seconds of each, by turns: the median of several short trials.
+
+    works: the first has warmed up already. enough: seconds of the first, all together. A trial is as many turns as fit
+    a share of that. Programs beside this one delay some trials, so that one step may take ten times as long as another.
+    """
+    for work in works[1:]:  # which also warms up
+        _seconds_of(work, setup)
+    trials: list[list[float]] = []
+    spent, most = 0.0, _MOST_TIMES * enough
+    while spent < enough or (len(trials) < _FEWEST_TRIALS and spent < most):
+        turns: list[list[float]] = []
+        began = spent
+        while not turns or (len(turns) < _MOST_TURNS and spent - began < enough / _TRIALS):
+            turns.append([_seconds_of(work, setup) for work in works])
+            spent += turns[-1][0]
+        trials.append([sum(every) / len(turns) for every in zip(*turns, strict=True)])
+        if len(trials) == _TRIALS:
+            break
+    return [median(every) for every in zip(*trials, strict=True)]
 
 
 def _seconds_of(work: Callable[[], None], setup: Setup) -> float:
-    began = time.perf_counter()
+    """Seconds by the clock, but at most three times what each of torch's threads computed: what is left is waiting
+    for other programs, of which a moment says little. `SpeedCheck` notices those that stay.
+    """
+    follow_load()
+    began, computed = time.perf_counter(), time.process_time()
     work()
     setup.machine.wait()
-    return time.perf_counter() - began
+    seconds, computed = time.perf_counter() - began, time.process_time() - computed
+    if setup.machine.device.type != "cpu":
+        return seconds
+    return min(seconds, _MOST_WAITING * computed / torch.get_num_threads())
 
 
 _VALIDATING = LEARNING_SHARE + FINAL_SHARE  # of the minutes
@@ -157,9 +176,68 @@ class Trial(NamedTuple):
         needed = max(_TOKENS_A_WEIGHT * self.weights, _TOKENS_A_PARAMETER * self.parameters)
         return self.tokens >= needed and not self.is_too_large(text)
 
+    def times(self, factor: float) -> Trial:
+        """The trial of a machine that is faster by a factor."""
+        return self._replace(tokens=factor * self.tokens)
+
     def is_too_large(self, text: int) -> bool:
         """Whether a text of so many tokens is too short for it, however much there is time to read."""
         return self.parameters > _PARAMETERS_A_TOKEN * text
+
+
+class ChosenSize(NamedTuple):
+    """The settings of a network, and notes on them. check: compares the speed of training with that of the trial; None
+    where there was no trial, or there is too little time to begin again.
+    """
+
+    config: NetworkConfig
+    notes: tuple[str, ...] = ()
+    check: SpeedCheck | None = None
+
+
+class OtherSize(Exception):  # noqa: N818  # no error
+    """Training is so much faster or slower than its trial that another size fits: the run has to begin again."""
+
+    def __init__(self, chosen: ChosenSize) -> None:
+        super().__init__()
+        self.chosen = chosen
+
+
+_CHECKED_AFTER, _DIFFERENT = 0.1, 2.0  # of the minutes; a speed is compared with that of the trial, within this factor
+
+
+class SpeedCheck:
+    """Compares the speed of training with that of the trial, once a tenth of the minutes have trained."""
+
+    def __init__(
+        self, size: NetworkConfig, after: float, expected: float, choose: Callable[[float], ChosenSize]
+    ) -> None:
+        """after: seconds. expected: tokens per second. choose: what fits if so many were read."""
+        self._size, self._after, self._expected, self._choose = size, after, expected, choose
+        self._first: tuple[int, float] | None = None
+        self._is_over = False
+
+    def stepped(self, tokens: int, seconds: float) -> None:
+        """Records a step. tokens, seconds: of all so far; the first step, which may compile, does not count.
+
+        Raises OtherSize.
+        """
+        if self._is_over or self._first is None:
+            self._first = self._first or (tokens, seconds)
+            return
+        if seconds < self._after:
+            return
+        self._is_over = True
+        speed = (tokens - self._first[0]) / max(_INSTANT, seconds - self._first[1])
+        if self._expected / _DIFFERENT <= speed <= self._expected * _DIFFERENT:
+            return
+        chosen = self._choose(speed)
+        if chosen.config != self._size:
+            why = (
+                f"training reads {speed:,.0f} tokens a second, and the trial had expected {self._expected:,.0f}: it "
+                "begins again with another size or dropout"
+            )
+            raise OtherSize(chosen._replace(notes=(why, *chosen.notes)))
 
 
 class FittedSize(NamedTuple):
@@ -210,11 +288,14 @@ def with_size(
     config: NetworkConfig,
     options: StreamOptions,
     run: TrainingRun,
-) -> tuple[NetworkConfig, tuple[str, ...]]:
-    """The settings of a network, with a size and an output for its vocabulary where they are not given; and notes.
+    known: Mapping[NetworkConfig, Trial] | None = None,
+) -> ChosenSize:
+    """The settings of a network, with a size and an output for its vocabulary where they are not given.
 
-    A run that resumes keeps its size. Raises ModelFormatError if its checkpoint is damaged.
+    known: where an earlier choice proved wrong, what networks could do in a second. A run that resumes keeps its size.
+    Raises ModelFormatError if its checkpoint is damaged.
     """
+    asked = config
     training = with_budget(options.training)
     names = frozenset() if options.start is not None else sizes_left_open(config, training)
     if options.vectors is not None:
@@ -222,10 +303,11 @@ def with_size(
     if "width" not in names:
         names -= {"heads"}  # which follow it
     if not names or training.minutes is None:
-        return config, ()
-    kept = Checkpoints(run.folder / FOLDER).network() if run.resume and run.folder is not None else None
+        return ChosenSize(config)
+    resumes = run.resume and run.folder is not None and known is None
+    kept = Checkpoints(run.folder / FOLDER).network() if resumes and run.folder is not None else None
     if kept is not None:
-        return replace(config, **{name: kept[name] for name in names if name in kept}), ()
+        return ChosenSize(replace(config, **{name: kept[name] for name in names if name in kept}))
     tried = replace(options, training=training, validation=None, vectors=None, start=None)
     notes: list[str] = []
     if "output" in names and vocabulary_size > _LARGE_VOCABULARY and options.known is None:
@@ -233,21 +315,36 @@ def with_size(
             config = replace(config, output="adaptive")
             notes.append(f"output='adaptive', since there are {vocabulary_size:,} tokens")
     if not names & config.sizes[0].keys():
-        return config, tuple(notes)
+        return ChosenSize(config, tuple(notes))
     budget = 60 * training.minutes
-    left = budget if run.began is None else time_left(budget, time.monotonic() - run.began)
+    passed = 0.0 if run.began is None else time.monotonic() - run.began
+    trained = (1 - _VALIDATING) * time_left(budget, passed)  # seconds
+
+    trials: dict[NetworkConfig, Trial] = {}
 
     def trial(size: NetworkConfig) -> Trial:
+        if known is not None and size in known:
+            return known[size].times(trained)
         job = make_job(stream[:_TRIAL_TEXT], vocabulary_size, size, tried)
         with explain_out_of_memory(lambda device: f"the memory of the {device} is not enough"):
-            return _trial(job, (1 - _VALIDATING) * left)
+            trials[size] = _trial(job, trained)
+        return trials[size]
 
     fitted = fit_size(config, names, stream.size, trial)
     if fitted is None:
-        return config, tuple(notes)
+        return ChosenSize(config, tuple(notes))
     notes[:0] = _notes(fitted, names, budget, stream.size)
     config, why = _with_dropout(fitted, names, stream.size)
-    return config, (*notes, *why)
+    check, after = None, _CHECKED_AFTER * budget
+    if known is None and passed + 2 * after <= budget / 2 and processes_started() == 1:
+
+        def choose_again(speed: float) -> ChosenSize:
+            factor = speed / fitted.trial.tokens  # by which all trials were wrong; those of other sizes come now
+            now = {size: trial.times(factor) for size, trial in trials.items()}
+            return with_size(make_job, stream, vocabulary_size, asked, options, run, now)
+
+        check = SpeedCheck(config, after, fitted.trial.tokens / trained, choose_again)
+    return ChosenSize(config, (*notes, *why), check)
 
 
 def _with_dropout(fitted: FittedSize, names: frozenset[str], text: int) -> tuple[NetworkConfig, tuple[str, ...]]:

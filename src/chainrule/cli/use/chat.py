@@ -84,8 +84,8 @@ def chat(
     from chainrule.decoding.config import Limits
     from chainrule.serving.client import RemoteChat
 
-    given = SamplingConfig(**given_settings(sampling))
-    config = None if given == SamplingConfig() else given
+    given = given_settings(sampling)
+    config = SamplingConfig(**given) if given else None
     limits = Limits(max_tokens=max_tokens, stop=stop)
     client = server.client(model)
     if client is not None and template is not None:
@@ -102,7 +102,7 @@ def chat(
         _answer_lines(session, json=json)
     if session.answers:
         note_drafts(drafting)
-    if seed is None and drawn is not None and session.answers and given.temperature:
+    if seed is None and drawn is not None and session.answers and (config or CHAT_SAMPLING).temperature:
         note(f"--seed {drawn} gives these answers again")
 
 

@@ -147,11 +147,12 @@ def _sample(
 
 def _note_form(texts: list[Text], config: SamplingConfig, limits: Limits) -> None:
     """Says which texts are cut, and how likely the form is."""
+    from chainrule.decoding.config import AS_THE_MODEL
     from chainrule.decoding.text_generator import form_probability
 
     cut = sum(text.ending == "length" for text in texts)
     _note_cut(cut, len(texts), limits)
-    if len(texts) - cut > 1 and config == SamplingConfig() and limits.is_only_form:
+    if len(texts) - cut > 1 and config == AS_THE_MODEL and limits.is_only_form:
         value, error, _ = form_probability(texts)
         note(f"without the form, a text has it with probability {value:.2g} (standard error {error:.1g})")
 

@@ -44,6 +44,13 @@ _KNOWN_OF_RECURRENT = frozenset(
 )
 _CHOICES = {
     "cell": ("lstm", "gru"),
+    "norm": ("layer", "rms"),
+    "norm_place": ("pre", "post"),
+    "sublayer_norms": ("before", "after", "both"),
+    "feed_forward": (
+        *("relu", "gelu", "gelu_exact", "silu", "relu_squared"),
+        *("swiglu", "geglu", "geglu_exact", "clamped_swiglu"),
+    ),
     "positions": ("none", "learned", "sinusoidal", "alibi", "rotary"),
     "score": ("dot", "scaled_dot"),
     "output": ("full",),

@@ -233,6 +233,13 @@ def softly_capped(logits: Float[Tensor, "*shape V"], cap: float) -> Float[Tensor
     return (torch.tanh(logits / cap) * cap).masked_fill(logits == -torch.inf, -torch.inf)
 
 
+def weighted_sum(losses: Float[Tensor, "*shape"], weights: Float[Tensor, "*shape"] | None) -> Float[Tensor, ""]:
+    """Return the sum of weights times losses. A weight of 0 adds 0, even if the loss is infinite, since padding may be
+    a token without a probability.
+    """
+    return losses.sum() if weights is None else (losses.masked_fill(weights == 0, 0.0) * weights).sum()
+
+
 CLAMP, SHARPNESS = 7.0, 1.702  # of gpt-oss: the largest inputs of a gate, and the factor within its sigmoid
 
 

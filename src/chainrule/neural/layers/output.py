@@ -14,7 +14,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from chainrule.errors import SettingError
-from chainrule.neural.layers.basic import pause, softly_capped
+from chainrule.neural.layers.basic import pause, softly_capped, weighted_sum
 from chainrule.neural.layers.matrix_products import log_softmax_at, product, product_log_softmax_at, wide
 from chainrule.protocol import BEGIN, END
 
@@ -67,7 +67,7 @@ def cross_entropy(
     if smoothing:
         sharp = cross_entropy(hidden, weight, bias, targets, weights=weights)
         above = _above_mean(hidden, weight, bias, targets)
-        return sharp + smoothing * (above if weights is None else above * weights).sum()
+        return sharp + smoothing * weighted_sum(above, weights)
     if torch.is_grad_enabled():
         rows, exponent = (None, None) if known is None else known
         loss: Tensor = _InBlocks.apply(  # type: ignore[no-untyped-call]
@@ -82,7 +82,7 @@ def cross_entropy(
         if known is not None:
             logits += known.rows(block) * known.exponent
         losses = F.cross_entropy(logits, targets[block], reduction="none")
-        total += losses.sum() if weights is None else (losses * weights[block]).sum()
+        total += weighted_sum(losses, None if weights is None else weights[block])
     return total
 
 
@@ -183,10 +183,9 @@ def _into_gradient(
     sums = logits.sub_(peaks).exp_().sum(1, keepdim=True)
     losses = (sums.log() - target)[:, 0]
     logits.div_(sums).scatter_add_(1, targets[:, None], logits.new_full((len(logits), 1), -1.0))
-    if weights is None:
-        return losses.sum()
-    logits.mul_(weights[:, None])
-    return (losses * weights).sum()
+    if weights is not None:
+        logits.mul_(weights[:, None])
+    return weighted_sum(losses, weights)
 
 
 class Output(Protocol):
@@ -363,7 +362,7 @@ class SampledSoftmax(nn.Module):
             losses = torch.cat((target[:, None], sampled), 1).logsumexp(1) - target
         else:
             losses = F.softplus(-target) + F.softplus(sampled).sum(1)
-        return losses.sum() if weights is None else (losses * weights.flatten()).sum()
+        return weighted_sum(losses, None if weights is None else weights.flatten())
 
     def log_probs(self, hidden: Float[Tensor, "*shape D"]) -> Float32[Tensor, "*shape V"]:
         """As `Output.log_probs`."""

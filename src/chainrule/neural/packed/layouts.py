@@ -140,7 +140,8 @@ def packed(rows: int, columns: int, parts: Sequence[tuple[str, int, Iterable[Qua
 
 def pack(weight: Float[Tensor, "N K"], bits: int) -> UInt8[ndarray, " bytes"]:
     """A matrix, quantised in blocks of 32. bits: 4, 5, 6 or 8. K must be a multiple of 32. Blocks with NaN or infinity,
-    or with numbers beyond float16, become NaN.
+    or with numbers beyond float16, become NaN. Errors are at most half a step: of 4 and 5 bits, where that has the
+    least squared error.
     """
     rows, columns = weight.shape
     step = max(1, _TOGETHER // columns // LANES) * LANES
@@ -155,7 +156,7 @@ def _quantised(name: str, weight: Float32[ndarray, "n K"]) -> Quantised:
     most = (1 << form.low_bits + form.more_bits) - 1
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         if not form.has_minima:
-            scale = (np.abs(blocks).max(2) / np.float32(most // 2)).astype(np.float16)
+            scale = _covering(np.abs(blocks).max(2), most // 2)
             numbers = np.rint(blocks / scale.astype(np.float32)[..., None]) + form.offset
             numbers = np.nan_to_num(numbers, nan=form.offset).clip(0, most).astype(np.uint8)
             return Quantised(name, numbers.reshape(weight.shape), scale, None, None, None)
@@ -165,6 +166,11 @@ def _quantised(name: str, weight: Float32[ndarray, "n K"]) -> Quantised:
             spare = (high - low) * np.float32((1 - shrink) / 2)
             scale = ((high - low - 2 * spare) / np.float32(most)).astype(np.float16)
             minimum = (low + spare).astype(np.float16)
+            if best is None:  # the whole range, which must not shrink by rounding
+                is_above = minimum > low + scale.astype(np.float32) / 2
+                minimum = np.where(is_above, np.nextafter(minimum, np.float16(-np.inf)), minimum)
+                reach = high - minimum.astype(np.float32)
+                scale = np.where(reach > (most + 0.5) * scale.astype(np.float32), _covering(reach, most), scale)
             d, m = scale.astype(np.float32)[..., None], minimum.astype(np.float32)[..., None]
             numbers = np.nan_to_num(np.rint((blocks - m) / d)).clip(0, most).astype(np.uint8)
             error = np.square(d * numbers + m - blocks).sum(2)
@@ -178,6 +184,15 @@ def _quantised(name: str, weight: Float32[ndarray, "n K"]) -> Quantised:
             best.minimum[is_less] = minimum[is_less]
         assert best is not None
         return best._replace(numbers=best.numbers.reshape(weight.shape))
+
+
+def _covering(largest: Float32[ndarray, "n blocks"], most: int) -> Float16[ndarray, "n blocks"]:
+    """Return the nearest scales at which the largest number of each block is at most half a step above the largest
+    integer. Subnormal scales have few digits, so that the nearest one may be far too small.
+    """
+    scale = (largest / np.float32(most)).astype(np.float16)
+    is_small = largest > (most + 0.5) * scale.astype(np.float32)
+    return np.where(is_small, np.nextafter(scale, np.float16(np.inf)), scale)
 
 
 def _fill(form: Form, chunk: Quantised, out: UInt8[ndarray, "G bytes"]) -> None:

@@ -300,27 +300,43 @@ def _product(linear: torch.nn.Linear) -> _Product:
     return _Product(multiply, None if linear.bias is None else linear.bias.detach().float().numpy()[None])
 
 
+# The parts that a reader computes with, or that change nothing once a network is trained. All others must be off.
+_KNOWN_OF_BLOCK = frozenset(
+    ["attention", "feed_forward", "parallel", "norms", "norms_after", "dropout", "scale", "dtype"]
+)
+_KNOWN_OF_ATTENTION = frozenset(
+    """
+    heads head_width key_heads dropout query_key_value out normed epsilon joint above_one gains cap factor cache_bits
+    """.split()  # noqa: SIM905  # a list would have a line each
+)
+_KNOWN_OF_LAYER = frozenset(["up", "down", "gated", "activation"])
+
+
 def _is_plain(block: Block) -> bool:
     """Whether a block is one that kernels can read, with packed matrices; of its norms, whether their places are."""
-    if block.recurrent or block.post or block.layer_input is not None or block.block_scale is not None:
+    if not _has_only(block, _KNOWN_OF_BLOCK):
         return False
     attention, layer = block.attention, block.feed_forward
-    if not isinstance(layer, FeedForward) or block.experts_beside is not None or layer.clamped:
+    if not isinstance(layer, FeedForward) or not _has_only(layer, _KNOWN_OF_LAYER):
+        return False
+    if not _has_only(attention, _KNOWN_OF_ATTENTION) or layer.activation not in ACTIVATIONS:
         return False
     if block.norms_after and (block.parallel or isinstance(block.norms_after[0], torch.nn.LayerNorm)):
         return False
     if len(block.norms) == 1 and not block.parallel:
-        return False
-    extras = (attention.taken_from, attention.sinks, attention.score)
-    if layer.activation not in ACTIVATIONS or any(extra is not None for extra in extras) or attention.lends:
-        return False
-    if attention.gated or attention.value_norm or attention.keys_as_values:
         return False
     linears = (attention.query_key_value, attention.out, layer.up, layer.down)
     if any("adapter" in linear._modules or not is_in_blocks(linear.weight) for linear in linears):
         return False
     sizes = (attention.head_width, *(size for linear in linears for size in (linear.in_features, linear.out_features)))
     return all(size % (2 * LANES) == 0 for size in sizes)  # so no group of rows is filled up
+
+
+def _has_only(module: torch.nn.Module, known: frozenset[str]) -> bool:
+    """Whether everything else that a module has is off: None or False."""
+    settings = {name: value for name, value in vars(module).items() if not name.startswith("_") and name != "training"}
+    parts = {**settings, **module._parameters, **module._buffers, **module._modules}
+    return all(name in known or value is None or value is False for name, value in parts.items())
 
 
 def _is_known(norm: torch.nn.Module) -> bool:

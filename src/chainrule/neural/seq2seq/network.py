@@ -69,6 +69,8 @@ class HardAttentionSoftmax(nn.Module):
         """
         if label_smoothing:
             raise SettingError("label_smoothing does not work with hard attention; leave one of them out")
+        if weights is not None:  # padding adds nothing, even if its token has no probability
+            hidden, targets, weights = (each[weights != 0] for each in (hidden, targets, weights))
         if not self.training or self.is_exact:
             nats = -self.log_probs_of(hidden, targets)
             return nats.sum() if weights is None else (nats * weights).sum()

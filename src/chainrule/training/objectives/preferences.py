@@ -23,7 +23,8 @@ from chainrule.neural.build import build
 from chainrule.neural.config import settings_of
 from chainrule.neural.network import Network
 from chainrule.neural.quantization import check_trainable
-from chainrule.neural.scoring import make_batches
+from chainrule.neural.scoring import make_batches, pad
+from chainrule.protocol import END
 from chainrule.training.batches import ExampleObjective
 from chainrule.training.defaults import Recipe, refuse_rows, with_adapter_defaults, with_budget
 from chainrule.training.job import TrainingJob, ValidationResult
@@ -216,13 +217,10 @@ class Preferences(ExampleObjective[Pair]):
 
 def _padded(rows: Sequence[Row], device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
     """Inputs, targets and which of these are the answers', (rows, T). What follows a row changes nothing before it."""
-    length = max(len(row.tokens) for row in rows) - 1
-    inputs, targets = np.zeros((len(rows), length), np.int64), np.zeros((len(rows), length), np.int64)
-    counts = np.zeros((len(rows), length), np.float32)
-    for i, row in enumerate(rows):
-        own = len(row.tokens) - 1
-        inputs[i, :own], targets[i, :own] = row.tokens[:-1], row.tokens[1:]
-        counts[i, row.prompt - 1 : own] = 1
+    inputs, targets = (pad([row.tokens[part] for row in rows], END) for part in (slice(None, -1), slice(1, None)))
+    counts = np.zeros(targets.shape, np.float32)
+    for of_row, row in zip(counts, rows, strict=True):
+        of_row[row.prompt - 1 : len(row.tokens) - 1] = 1
     return tuple(torch.from_numpy(array).to(device) for array in (inputs, targets, counts))  # type: ignore[return-value]
 
 
