@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from contextlib import suppress
 from itertools import islice
@@ -388,10 +389,12 @@ def verify_distribution(
     return check_distribution(causal.language_model, ids, contexts=contexts, seed=seed, progress=callback(progress))
 
 
-def open_shards(folder: Path, numbers: Sequence[int]) -> tuple[list[int], dict[int, Table]]:
-    """Some shards of a model folder, by number, whether the others are there or not; and the edges of all.
+def open_shards(folder: Path, numbers: Sequence[int]) -> tuple[list[int], dict[int, Table], str]:
+    """Some shards of a model folder, by number, whether the others are there or not; the edges and a digest of all.
 
-    numbers: by default all. edges: as `ShardedModel` has them. Raises ModelFormatError, SettingError.
+    numbers: by default all. edges: as `ShardedModel` has them. digest: equal for copies of a model only.
+
+    Raises ModelFormatError, SettingError.
     """
     from chainrule.ngram.saving import file_of, index_of, table_of_shard
 
@@ -414,4 +417,5 @@ def open_shards(folder: Path, numbers: Sequence[int]) -> tuple[list[int], dict[i
         arrays = open_data_file(folder, entry, f"{file_of(k)}.safetensors")
         with prefix_errors(str(folder)):
             tables[k] = table_of_shard(k, sizes[k], {f"{file_of(k)}/{name}": array for name, array in arrays.items()})
-    return edges, tables
+    files = sorted((name, file.sha256) for name, file in entry.files.items())
+    return edges, tables, hashlib.sha256(repr((files, edges)).encode()).hexdigest()
