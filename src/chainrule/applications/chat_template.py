@@ -26,6 +26,7 @@ from jinja2 import TemplateError, TemplateSyntaxError
 from jinja2.exceptions import SecurityError
 from jinja2.ext import Extension, loopcontrols
 from jinja2.filters import do_title
+from jinja2.meta import find_undeclared_variables
 from jinja2.nodes import Add, Filter
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.visitor import NodeTransformer
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 
 _MOST_STEPS = 100_000  # of all loops over `range` while one conversation is written
 _PRIVATE_USE = (range(0xE000, 0xF900), range(0xF0000, 0xFFFFE), range(0x100000, 0x10FFFE))
+_OURS = ("messages", "tools", "documents", "add_generation_prompt")  # variables that callers do not set
 _LONGEST = 1 << 20  # characters or items of a repeated string or list
 
 
@@ -71,10 +73,16 @@ class ChatTemplate:
         except (TemplateSyntaxError, RecursionError) as error:
             raise ModelFormatError(f"{location}: its chat template is not valid Jinja: {error}") from error
 
-    def render(self, messages: Sequence[Message]) -> str:
+    def reads(self, name: str) -> bool:
+        """Whether the template has a variable that its caller may set."""
+        tree = self._sandbox.parse(self.source)
+        return name in find_undeclared_variables(tree) - {*self._sandbox.globals, *self._variables, *_OURS}
+
+    def render(self, messages: Sequence[Message], variables: Mapping[str, Any] | None = None) -> str:
         """The conversation as the model reads it, up to where its answer begins.
 
-        Raises SettingError if the template refuses these messages, ModelFormatError if it fails.
+        variables: of the caller, as `reads` knows them. Raises SettingError if the template refuses these messages,
+        ModelFormatError if it fails.
         """
         self._sandbox.steps = 0
         try:
@@ -83,7 +91,7 @@ class ChatTemplate:
                 tools=None,
                 documents=None,
                 add_generation_prompt=True,
-                **self._variables,
+                **{**(variables or {}), **self._variables},
             )
         except _RefusedError as error:
             raise SettingError(f"{self._location}: its chat template refuses these messages: {error}") from None
@@ -311,11 +319,15 @@ class Rendered(NamedTuple):
 class ChatFormat:
     """A template and an encoder."""
 
-    def __init__(self, template: ChatTemplate, encoder: PromptEncoder) -> None:
-        """Raises ModelFormatError if the template fails."""
-        self.template, self.encoder = template, encoder
+    def __init__(
+        self, template: ChatTemplate, encoder: PromptEncoder, variables: Mapping[str, Any] | None = None
+    ) -> None:
+        """variables: of the caller, whose texts forge no control token either. Raises ModelFormatError if the template
+        fails.
+        """
+        self.template, self.encoder, self._given = template, encoder, dict(variables or {})
         try:
-            written = template.render([Message("user", "Hello")])
+            written = template.render([Message("user", "Hello")], self._given)
         except SettingError:  # it wants other messages
             written = ""
         # Some checkpoints do not call their control tokens special: those that this template writes are.
@@ -325,18 +337,26 @@ class ChatFormat:
         # The longest of those that begin at a character.
         self._begins = re.compile(f"(?=({'|'.join(map(re.escape, self._control)) or '(?!)'}))")
 
+    def with_variables(self, variables: Mapping[str, Any]) -> ChatFormat:
+        """The same template with variables of the caller."""
+        return ChatFormat(self.template, self.encoder, variables)
+
     def encode(self, messages: Sequence[Message]) -> Rendered:
         """Raises SettingError if the template refuses the messages, ModelFormatError if it fails; MarkerError."""
         if "developer" not in self.template.source:
             messages = with_system_role(messages)
-        contents = [message.content for message in messages]
+        contents = [*(message.content for message in messages), *_texts_in(self._given)]
         short = next((text for text in self._control if len(text) == 1 and any(text in own for own in contents)), None)
         if short is not None:  # it cannot be cut
             raise SettingError(f"a message has {short!r}, which is a control token of the model; leave it out")
         stand_ins = _StandIns(self._punctuation, [self.template.source, *contents])
-        text = self.template.render(messages)
+
+        def hidden(content: str) -> str:
+            return _Content.of(stand_ins.hide(content), stand_ins)
+
+        text = self.template.render(messages, self._given)
         marked = self.template.render(
-            [Message(role, _Content.of(stand_ins.hide(content), stand_ins)) for role, content in messages]
+            [Message(role, hidden(content)) for role, content in messages], _changed(self._given, hidden)
         )
         cuts = [0]
         if stand_ins.show(marked) != text and self._control_tokens(text) == self._control_tokens(marked):
@@ -356,6 +376,21 @@ class ChatFormat:
 
     def _control_tokens(self, text: str) -> list[str]:
         return [text[begin:end] for begin, end in self._spans(text)]
+
+
+def _changed(value: Any, change: Callable[[str], str]) -> Any:
+    """Return JSON with all texts changed, those of keys excepted."""
+    if isinstance(value, dict):
+        return {key: _changed(item, change) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_changed(item, change) for item in value]
+    return change(value) if isinstance(value, str) else value
+
+
+def _texts_in(value: Any) -> list[str]:
+    texts: list[str] = []
+    _changed(value, lambda text: texts.append(text) or text)  # type: ignore[func-returns-value]
+    return texts
 
 
 def _punctuation_of(token: str) -> Iterable[str]:
