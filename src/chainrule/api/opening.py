@@ -328,9 +328,9 @@ class Verified(NamedTuple):
 
 @shows_progress
 def verify(path: str | os.PathLike[str], *, progress: ProgressOption = None) -> Verified:
-    """Reads every byte of a model folder and compares the checksums.
+    """Reads every byte of a model folder, compares the checksums, and opens the model.
 
-    Raises ModelFormatError, which names all files that differ.
+    Raises ModelFormatError, which names all files that differ, or says why the model cannot be opened.
 
     good:  chainrule.verify("lm/").bytes
     """
@@ -342,6 +342,10 @@ def verify(path: str | os.PathLike[str], *, progress: ProgressOption = None) -> 
             f"{folder}: is a Hugging Face folder, which has no checksums; convert it to a model folder"
         )
     entry = verify_model(folder, callback(progress))
+    if is_vectors_folder(folder):
+        load_vectors(folder)
+    else:
+        load(folder)
     return Verified(sum(file.bytes for file in entry.files.values()), (folder / CARD).exists())
 
 

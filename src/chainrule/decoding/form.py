@@ -275,7 +275,7 @@ def _rule(name: str, value: Any) -> str:
     if name == "json_schema":
         return f"%json {_bounded(_checked_schema(value))}"
     if name == "choices":
-        return _bounded(" | ".join(map(json.dumps, value)))
+        return _bounded(f"CHOICE\nCHOICE: {' | '.join(map(json.dumps, value))}")  # a terminal: rules have fewer parts
     return f"/{_llguidance().regex_to_lark(_bounded(value))}/"
 
 
