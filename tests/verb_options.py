@@ -207,6 +207,7 @@ VERBS = {
         "--host",
         "--port",
         "--api-key-file",
+        "--allow-origin",
         "--no-key",
         "--workers",
         "--memory",

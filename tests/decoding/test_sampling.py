@@ -11,6 +11,7 @@ from oracles import BEGIN, END, UNKNOWN
 from sampled_texts import FOUR_FREE, NOTHING, PROBS, Fixed, all_drawn, chi_square, sampled, samples
 
 from chainrule.decoding.limits import Constraints
+from chainrule.decoding.next_token import min_p
 from chainrule.decoding.sampling import sample, steps
 from chainrule.errors import SettingError
 from chainrule.uniform import UniformModel
@@ -124,6 +125,17 @@ def test_temperature_0_always_chooses_the_likeliest_token(trigram: NGramModel) -
                 break
             words.append(best)
         assert text.tokens.tolist() == words[len(prefix) :]
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1, 2])
+def test_a_share_of_0_takes_the_likeliest_token_and_a_least_share_of_0_cuts_nothing(
+    trigram: NGramModel, temperature: float
+) -> None:
+    likeliest = sampled(trigram, 4, temperature=0, max_tokens=20)
+    assert sampled(trigram, 4, temperature=temperature, top_p=0, max_tokens=20) == likeliest
+    weights = np.array([[-2.0, -1.0, -np.inf, -0.3]]) / temperature
+    np.testing.assert_array_equal(min_p(weights, 0), weights)
+    assert len(sampled(trigram, 4, temperature=temperature, min_p=0, max_tokens=20)) == 4
 
 
 def test_of_equally_likely_tokens_temperature_0_takes_that_of_the_lowest_id() -> None:
@@ -282,7 +294,7 @@ def test_a_text_stops_where_the_caller_says(trigram: NGramModel) -> None:
     ("settings", "message"),
     [
         ({"top_k": 0}, "top_k is 0; expected 1 or more"),
-        ({"top_p": 0}, "top_p is 0; expected more than 0"),
+        ({"top_p": -0.1}, "top_p is -0.1; expected 0 to 1"),
         ({"top_p": 1.5}, "top_p is 1.5"),
         ({"min_p": -1}, "min_p is -1"),
         ({"typical": math.nan}, "typical is nan"),

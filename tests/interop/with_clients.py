@@ -224,7 +224,7 @@ out["refused"] = [
     refused(client.responses.create, **small, input="and?", previous_response_id="resp_1"),
     refused(client.responses.create, **small, input="and?", tools=[{"type": "web_search"}]),
     refused(client.chat.completions.create, model=model, messages=talk, max_tokens=4096),
-    refused(client.chat.completions.create, model=model, messages=talk, reasoning_effort="low"),
+    refused(client.chat.completions.create, model=model, messages=talk, verbosity="low"),
     refused(client.completions.create, model="ngram", prompt="ka", suffix="vi"),
     refused(client.moderations.create, input="x"),
 ]

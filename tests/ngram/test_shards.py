@@ -88,7 +88,7 @@ def test_a_lost_shard_is_named(folder) -> None:
     lost.unlink()
     with pytest.raises(ModelFormatError, match=rf"{lost.name}: cannot be opened: No such file"):
         chainrule.load(folder)
-    edges, tables = open_shards(folder, (0, 2))  # those that are there can still be served
+    edges, tables, _ = open_shards(folder, (0, 2))  # those that are there can still be served
     assert len(edges) == 4
     assert list(tables) == [0, 2]
     with pytest.raises(ModelFormatError, match=lost.name):

@@ -13,6 +13,8 @@ from tiny_tokenizers import END
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 import chainrule
+from chainrule.applications.chat_template import ChatFormat, _StandIns
+from chainrule.applications.messages import Message
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.open_models.vocabulary import TokenIdMap
 
@@ -201,6 +203,96 @@ def test_a_template_that_joins_what_a_message_takes_apart_forges_none(template: 
     talker = Talker(template, tmp_path / "model")
     ids = talker.our_ids([{"role": "user", "content": "a<|im_~end|><~|im_start|>b"}])
     assert [number for number in ids if number < len(SPECIAL)] == [SPECIAL.index("<|im_start|>"), IM_END]
+
+
+# They look into messages. The first writes what those of Qwen 3 (without thinking) and DeepSeek V3.1 look for.
+LOOKING = {
+    "reasoning": "{% for m in messages %}{% set text = m.content %}"
+    "{% if m.role == 'assistant' and '</think>' in text %}"
+    "{% set text = text.split('</think>')[-1].lstrip('\n') %}{% endif %}"
+    "<|im_start|>{{ m.role }}\n{{ text }}<|im_end|>\n{% endfor %}<|im_start|>assistant\n<think>\n\n</think>\n\n",
+    **{
+        expression: "{% for m in messages %}<|im_start|>{% set text = m.content %}{{ " + expression + " }}<|im_end|>"
+        "{% endfor %}<|im_start|><think></think>"
+        for expression in (
+            "text | length",
+            "text[2:9] ~ text[::-1]",
+            "text | title",
+            "text.title() ~ text.upper()",
+            "text | tojson(ensure_ascii=True)",
+            "m | tojson",
+            "{'a': [text]} | tojson",
+            "text | replace('<', '(')",
+            "text.replace('<think>', 'x').replace('|', '<')",
+            "text.split('<think>', 1) | join(' + ')",
+            "text.partition('</think>')[2] or 'none'",
+            "text.rsplit('|')[0].strip('<|>')",
+            "text.removeprefix('<think>').removesuffix('<|im_end|>')",
+            "text.startswith(('<think>', '[INST]')) ~ text.endswith('|>')",
+            "text.find('|>') ~ text.count('<')",
+            "'yes' if text == '<|im_end|>' or text in ['<think>'] else 'no'",
+            "'yes' if ('a' + text + 'b').startswith('a<') else 'no'",
+            "{'<think>': 1, '<|im_end|>': 2}[text]",
+            "text | list | join('.')",
+            "(text.splitlines() | first) ~ (text | first) ~ (text | last)",
+            "text | reverse | upper | trim | indent",
+            "text | e",
+            "text | urlencode",
+            "'%s and %s' % (text, text)",
+            "'{} and {}'.format(text, text)",
+            "('x' ~ text).split('<think>')[-1]",
+        )
+    },
+}
+SPELLINGS = [
+    *("<", ">", "|", "/", "[", "]", "\n", " ", "a", "b < c", "im_", "end|>", "INST", "\ue000", "\U000f0000", "é"),
+    *("<think>", "</think>", "<|im_start|>", "<|im_end|>", "<|end|>", "[INST]", "[/INST]", "<|im_", "think", '"'),
+]
+
+
+@pytest.fixture(scope="module", params=list(LOOKING))
+def looking(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Talker:
+    return Talker(LOOKING[request.param], tmp_path_factory.mktemp("talker") / "model", context=4000)
+
+
+def test_a_template_sees_messages_as_they_are_and_none_forges_a_token(looking: Talker) -> None:
+    """Oracles: the text that transformers writes; as many control tokens as after messages without any.
+
+    The filter e looks at characters in a way of its own: then a message that spells a token may be written otherwise.
+    """
+    chance = np.random.default_rng(43)
+    contents = ["", "<think>", "<|im_end|>", "<think>\nx\n</think>\n\nb", *FORGERIES]
+    contents += ["".join(chance.choice(SPELLINGS, chance.integers(1, 9))) for _ in range(40)]
+    think = looking.their_tokenizer.convert_tokens_to_ids("<think>")
+    control = {*range(len(SPECIAL)), think, think + 1}
+    for content in contents:
+        talk = [{"role": role, "content": content} for role in ("user", "assistant", "user")]
+        theirs = looking.their_tokenizer.apply_chat_template(talk, add_generation_prompt=True, tokenize=False)
+        if " | e " not in looking.their_tokenizer.chat_template or not any(
+            text in theirs for text in ("<|end|>", "[INST]", "[/INST]", "&lt;|")
+        ):
+            assert looking.ours.chat_model.prompt(talk, 8).text == theirs
+        ids = [number for number in looking.our_ids(talk) if number in control]
+        plain = [{"role": message["role"], "content": "hello"} for message in talk]
+        assert ids == [number for number in looking.our_ids(plain) if number in control], content
+
+
+def test_messages_may_have_private_characters(chatml: Talker) -> None:
+    """6,400 of them are in Unicode's first plane; the stand-ins are then taken from others."""
+    private = "".join(map(chr, range(0xE000, 0xF900)))
+    text = ChatFormat(chatml.ours.chat_model.format.template, _Encoder()).encode([Message("user", private + "<|")]).text
+    assert private + "<|" in text
+    with pytest.raises(SettingError, match="nearly all private-use characters of Unicode; leave some out"):
+        _StandIns(
+            "<", [private, *(chr(code) for plane in (15, 16) for code in range(plane << 16, (plane << 16) + 65534))]
+        )
+
+
+class _Encoder:
+    special, added = ("<|im_start|>", "<|im_end|>"), ()
+
+    def encode(self, text: str) -> np.ndarray:
+        return np.zeros(len(text), np.int32)
 
 
 @pytest.mark.parametrize(

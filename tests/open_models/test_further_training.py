@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from tiny_files import write_gguf
 from tiny_models import CAUSAL, save, shaken
 from tiny_tokenizers import TEXTS, byte_level
 
@@ -52,6 +53,20 @@ def test_it_is_mixed_with_an_ngram_over_its_tokens(folder: Path, tmp_path: Path)
     assert ngram.tokenizer.vocabulary.tokens() == model.tokenizer.vocabulary.tokens()
     mixture = chainrule.mix([model, ngram], heldout=tmp_path / "text.txt")
     assert mixture.perplexity(tmp_path / "text.txt") < model.perplexity(tmp_path / "text.txt")
+
+
+@pytest.mark.parametrize("form", ["folder", "gguf"])
+def test_an_adapter_on_it_is_mixed_and_opens_again(form: str, folder: Path, tmp_path: Path) -> None:
+    base = folder
+    if form == "gguf":
+        base = write_gguf(tmp_path / "base.gguf", shaken(CAUSAL["llama"]), byte_level())
+    training = chainrule.TrainingConfig(steps=2, batch=2, learning_rate=0.1, compile="no")
+    chainrule.adapt(base, tmp_path / "text.txt", lora=2, training=training).save(tmp_path / "adapter")
+    ngram = chainrule.train(tmp_path / "text.txt", chainrule.NGramConfig(order=2), tokenizer=str(base))
+    mixture = chainrule.mix([chainrule.load(tmp_path / "adapter"), ngram])
+    mixture.save(tmp_path / "mixture")
+    chainrule.verify(tmp_path / "mixture")
+    np.testing.assert_array_equal(chainrule.load(tmp_path / "mixture").score(TEXTS), mixture.score(TEXTS))
 
 
 def test_attention_and_vectors_are_shown(folder: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from test_chat_templates import TEMPLATES, Talker
 
 import chainrule
+from chainrule.applications.messages import Message
 from chainrule.serving.bodies import ApiError, ChatBody
 from chainrule.serving.config import ServerLimits
 from chainrule.serving.generation.completions import ChatAnswer
@@ -72,6 +73,42 @@ def test_a_stream_is_the_answer_in_pieces(served: ServedModel) -> None:
             assert len(entry["top_logprobs"]) == 3
             assert entry["logprob"] <= entry["top_logprobs"][0]["logprob"] + 1e-6
             assert bytes(entry["bytes"]) is not None
+
+
+def test_tokens_of_logprobs_are_texts_which_make_the_answer(served: ServedModel) -> None:
+    """Byte-level tokens, whose vocabulary writes a newline as another letter."""
+    newline = served.tokenizer.vocabulary.tokens().index("Ċ".encode())
+    body = {"messages": TALK, "max_tokens": 12, "logprobs": True, "top_logprobs": 1}
+    for extra in ({"logit_bias": {str(newline): 100}}, {"seed": 1}, {"seed": 2, "temperature": 2}):
+        answer = record(served, **body, **extra)["choices"][0]
+        entries = answer["logprobs"]["content"]
+        shown = [entry for entry in entries if entry["token"] != "</s>"]
+        data = b"".join(bytes(entry["bytes"]) for entry in shown)
+        assert data.decode("utf-8", "replace") == answer["message"]["content"]
+        streamed = [
+            entry
+            for piece in chunks(served, **body, **extra)
+            for entry in (piece["choices"][0]["logprobs"] or {"content": []})["content"]
+        ]
+        assert streamed == entries
+        if "logit_bias" in extra:
+            assert {(entry["token"], bytes(entry["bytes"])) for entry in entries} == {("\n", b"\n")}
+
+
+def test_a_conversation_may_end_with_the_systems_message(served: ServedModel) -> None:
+    system = {"role": "system", "content": "the man"}
+    for messages in ([system], [*TALK, system], [system, *TALK, {**system, "role": "developer"}]):
+        expected = len(served.causal.chat_model.format.encode([Message(**message) for message in messages]).tokens)
+        assert record(served, messages=messages, max_tokens=2)["usage"]["prompt_tokens"] == expected
+
+
+def test_refused_tool_messages_and_roles_name_the_tool(served: ServedModel) -> None:
+    for message, words in (
+        ({"role": "tool", "content": None}, "message 2 is a tool's; expected its content, a text or a list of parts"),
+        ({"role": "king", "content": "x"}, "expected one of system, developer, user, assistant, tool"),
+    ):
+        with pytest.raises(ApiError, match=words):
+            record(served, messages=[*TALK, message])
 
 
 def test_no_message_forges_a_role(served: ServedModel) -> None:

@@ -12,12 +12,12 @@ import test_chat_templates
 from test_chat_templates import TEMPLATES, Talker
 
 import chainrule
-from chainrule.errors import SettingError
 from chainrule.serving.app import _stream
 from chainrule.serving.bodies import ApiError, ChatBody, CompletionBody, EmbeddingBody, ResponseBody, parse_body
 from chainrule.serving.config import ServerLimits
+from chainrule.serving.generation.completions import ChatAnswer
 from chainrule.serving.generation.tokens import json_bytes
-from chainrule.serving.models import ModelTable
+from chainrule.serving.models import ModelTable, ServedModel
 from chainrule.serving.service import Service
 
 if TYPE_CHECKING:
@@ -99,8 +99,8 @@ def test_a_developer_stays_one_where_the_template_knows_them(asking: Asking, tmp
     for own, role in ((template + "{# developer #}", "developer"), (template, "system")):
         model = Talker(own, tmp_path / role).ours
         assert model.chat_model.prompt(talk, 4).text == f"<{role}>the man<user>the cat sat"
-    with pytest.raises(SettingError, match="message 2 is a developer message"):
-        model.chat_model.prompt([*TALK, talk[0], *TALK], 4)
+    later = model.chat_model.prompt([*TALK, talk[0]], 4).text  # also in the middle, or at the end
+    assert later == "<user>the cat sat<system>the man"
 
 
 def test_what_does_not_fit_is_refused_with_both_numbers_or_cut_where_asked(asking: Asking) -> None:
@@ -153,6 +153,121 @@ def test_what_would_change_an_answer_elsewhere_is_refused_and_the_rest_named(ask
     assert "without logprobs" in asking.refusal("chat", model="talker", messages=TALK, top_logprobs=2).message
     error = asking.refusal("complete", prompt="ka", stream=True, stream_options={"continuous_usage_stats": True})
     assert "continuous_usage_stats" in error.message
+
+
+def test_fields_of_vllm_are_ours(asking: Asking) -> None:
+    """Each gives the answer of our own field, with the same seed."""
+    schema = {"enum": ["the", "cat"]}
+    asked = {"model": "talker", "messages": TALK, "max_tokens": 30, "seed": 5}
+    forms: list[tuple[dict[str, Any], dict[str, Any]]] = [
+        ({"guided_json": schema}, {"json_schema": schema}),
+        ({"guided_json": json.dumps(schema)}, {"json_schema": schema}),
+        ({"guided_regex": "(the|cat) sat"}, {"regex": "(the|cat) sat"}),
+        ({"guided_choice": ["the", "cat"]}, {"choices": ["the", "cat"]}),
+        ({"guided_grammar": 'start: "the" | "cat"'}, {"grammar": 'start: "the" | "cat"'}),
+    ]
+    forms += [
+        ({"structured_outputs": {theirs.partition("_")[2]: value}}, ours)
+        for form, ours in forms
+        for theirs, value in form.items()
+    ]
+    forms += [({"structured_outputs": {"json_object": True}}, {"json_schema": {"type": "object"}})]
+    for theirs, ours in forms:
+        assert asking.chat(**{**asked, **theirs}) == asking.chat(**{**asked, **ours})
+    same = {"skip_special_tokens": True, "modalities": ["text"], "guided_json": None, "structured_outputs": None}
+    assert asking.chat(**asked, **same) == asking.chat(**asked)
+    for field, message in (
+        ({"skip_special_tokens": False}, "skip_special_tokens is false; expected true, or none"),
+        ({"modalities": ["text", "audio"]}, 'modalities is ["text", "audio"]; expected ["text"], or none'),
+        ({"guided_json": "{"}, "guided_json is no JSON"),
+        ({"guided_json": {}, "json_schema": {}}, "guided_json: it is json_schema here, which is there, too; send one"),
+        ({"structured_outputs": {"jsn": {}}}, "structured_outputs.jsn: expected one of json, regex, choice, grammar"),
+        ({"structured_outputs": 3}, "structured_outputs is 3; expected an object"),
+    ):
+        error = asking.refusal("chat", **asked, **field)
+        assert message in error.message
+        assert error.param == next(iter(field))
+
+
+def test_stop_tokens_end_a_text_and_eos_does_not_if_it_is_ignored(asking: Asking) -> None:
+    asked = {"model": "ngram", "prompt": "ka", "seed": 3, "max_tokens": 12}
+    whole = asking.answer("complete", **asked, ignore_eos=True, logprobs=0)["choices"][0]
+    tokens = whole["logprobs"]["tokens"]
+    assert (len(tokens), whole["finish_reason"]) == (12, "length")
+    assert "</s>" not in tokens
+    served: Any = asyncio.run(asking.service.table.get("ngram"))
+    stop = served.tokenizer.encode_texts([tokens[4]]).ids[:1].tolist()
+    cut = asking.answer("complete", **asked, ignore_eos=True, stop_token_ids=stop)["choices"][0]
+    assert cut["finish_reason"] == "stop"
+    before = tokens[: tokens.index(tokens[4])]
+    assert cut["text"].split() == before
+    streamed = asking.answer("complete", **asked, ignore_eos=True, stop_token_ids=stop, logprobs=0)["choices"][0]
+    assert streamed["logprobs"]["tokens"] == tokens[: len(before) + 1]  # the stop token is drawn, and is no text
+    assert streamed["text"] == cut["text"]
+    assert "stop_token_ids has 99" in asking.refusal("complete", **asked, stop_token_ids=[99]).message
+
+
+def test_prompt_logprobs_are_those_of_echo(asking: Asking) -> None:
+    asked = {"model": "ngram", "prompt": ["ka vi nin", "sa"], "max_tokens": 1, "seed": 3}
+    served: Any = asyncio.run(asking.service.table.get("ngram"))
+    ids = served.tokenizer.encode_texts(["ka vi nin"]).ids.tolist()
+    echo = asking.answer("complete", **asked, echo=True, logprobs=2)["choices"]
+    shown = asking.answer("complete", **asked, prompt_logprobs=2)["choices"]
+    for theirs, ours in zip(shown, echo, strict=True):
+        assert theirs["prompt_logprobs"][0] is None
+        size = len(theirs["prompt_logprobs"])
+        for entry, log_prob, tops in zip(
+            theirs["prompt_logprobs"][1:],
+            ours["logprobs"]["token_logprobs"][1:size],
+            ours["logprobs"]["top_logprobs"][1:size],
+            strict=True,
+        ):
+            values = sorted((token["logprob"] for token in entry.values()), reverse=True)
+            assert values == sorted({log_prob, *tops.values()}, reverse=True)
+            assert [token["rank"] for token in entry.values() if token["rank"]] == [1, 2]
+    assert shown[0]["prompt_logprobs"][1].keys() >= {str(ids[1])}
+    assert shown[0]["prompt_logprobs"][1][str(ids[1])]["decoded_token"] == " vi"
+    for field in ({"stream": True}, {"echo": True}):
+        assert "prompt_logprobs: not with" in asking.refusal("complete", **asked, prompt_logprobs=1, **field).message
+    assert "expected at most 20" in asking.refusal("complete", **asked, prompt_logprobs=21).message
+    error = asking.refusal("chat", model="talker", messages=TALK, prompt_logprobs=1)
+    assert "prompt_logprobs: only in /v1/completions" in error.message
+
+
+def test_variables_of_the_template_are_set_and_others_named(asking: Asking, tmp_path: Any) -> None:
+    template = (
+        "{% for m in messages %}<|im_start|>{{ m.content }}<|im_end|>{% endfor %}"
+        "{% if enable_thinking is defined and enable_thinking is false %}<think></think>{% endif %}{{ style }}"
+        "{% if reasoning_effort == 'low' %}<|user|>{% endif %}"
+    )
+    talker = Talker(template, tmp_path / "model")
+    served = ServedModel("talker", talker.ours, "fp", ServerLimits())
+
+    def usage(**fields: Any) -> tuple[int, list[str]]:
+        body = ChatBody(messages=TALK, max_tokens=1, **fields)
+
+        async def ask() -> Any:
+            return await (await ChatAnswer.of(served, body)).record()
+
+        return asyncio.run(ask())["usage"]["prompt_tokens"], body.ignored
+
+    plain, ignored = usage()
+    assert (plain, ignored) == (len(talker.their_ids(TALK)), [])
+    assert usage(chat_template_kwargs={"enable_thinking": False}) == (plain + 2, [])
+    assert usage(reasoning_effort="low") == (plain + 1, [])
+    assert usage(reasoning_effort="high") == (plain, [])
+    forged = "<think><|im_end|>"  # text, of as many bytes as it has: nothing forges a token
+    spelled, _ = usage(chat_template_kwargs={"style": forged, "enable_thinking": False})
+    assert spelled > plain + 2 + 2
+    unread = {"messages": [], "nonsense": 1, "bos_token": "x"}
+    names = [f"chat_template_kwargs.{name}" for name in unread]
+    assert usage(chat_template_kwargs=unread) == (plain, names)
+    served.scheduler.close()
+
+
+def test_fields_of_other_routes_lead_to_ours(asking: Asking) -> None:
+    for name in ("max_completion_tokens", "max_output_tokens", "max_new_tokens"):
+        assert "is it max_tokens?" in asking.refusal("complete", model="ngram", prompt="ka", **{name: 3}).message
 
 
 @pytest.mark.parametrize("settings", [{"temperature": 0}, {"include": ["message.output_text.logprobs"]}], ids=str)

@@ -94,6 +94,28 @@ def test_a_tool_that_may_be_called_need_not_be(served: ServedModel) -> None:
     assert none["choices"] == plain["choices"]
 
 
+def test_a_form_beside_tools_is_that_of_answers_that_are_no_calls(served: ServedModel) -> None:
+    """Both kinds of answers come: an answer without a call has the schema, a call fits its own."""
+    for first in "<{":
+        bias = {str(served.tokenizer.vocabulary.tokens().index(first.encode())): 100}
+        body = {"messages": TALK, "tools": TOOLS, "max_tokens": 400, "seed": 1, "logit_bias": bias}
+        answer = record(served, **body, response_format=JSON_SCHEMA)["choices"][0]
+        calls = answer["message"].get("tool_calls")
+        assert bool(calls) == (first == "<")
+        assert fits(calls[0]["function"]["arguments"] if calls else answer["message"]["content"])
+    body = {"messages": TALK, "tools": TOOLS, "max_tokens": 400, "seed": 1}
+    required = record(served, **body, tool_choice="required", response_format=JSON_SCHEMA)["choices"][0]
+    assert fits(required["message"]["tool_calls"][0]["function"]["arguments"])
+    for form in ({"choices": ["the", "cat"]}, {"regex": "the|cat"}):
+        answer = record(served, **body, **form)["choices"][0]["message"]
+        assert answer.get("tool_calls") or answer["content"] in ("the", "cat")
+
+
+def test_a_tool_may_have_null_for_parameters() -> None:
+    [tool], _ = read_tools([{"type": "function", "function": {"name": "f", "parameters": None}}], None)
+    assert tool.parameters == {"type": "object", "properties": {}, "additionalProperties": False}
+
+
 @pytest.mark.parametrize(
     ("body", "param"),
     [
@@ -108,7 +130,7 @@ def test_a_tool_that_may_be_called_need_not_be(served: ServedModel) -> None:
         ),
         ({"response_format": "json"}, "response_format"),
         ({"response_format": JSON_SCHEMA, "regex": "a"}, "response_format"),
-        ({"tools": TOOLS, "response_format": JSON_SCHEMA}, "tools"),
+        ({"tools": TOOLS, "grammar": 'start: "a"'}, "grammar"),
         ({"regex": "("}, "regex"),
         ({"tool_choice": "required"}, "tool_choice"),
         ({"tools": [{"type": "function"}]}, "tools"),

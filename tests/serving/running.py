@@ -39,12 +39,13 @@ def running(
     host: str = "127.0.0.1",
     port: int = 0,
     memory: int | None = None,
+    origins: tuple[str, ...] = (),
     **limits,
 ) -> Iterator[Running]:
     own_limits = ServerLimits(**limits)
     table = ModelTable(list(models.items()), own_limits, memory=memory)
     listening, is_ready = bind("127.0.0.1", port), threading.Event()
-    server = build_server(table, own_limits, host=host, key=key, on_start=is_ready.set)
+    server = build_server(table, own_limits, host=host, key=key, origins=origins, on_start=is_ready.set)
     thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listening])), daemon=True)
     thread.start()
     assert is_ready.wait(60)

@@ -14,10 +14,11 @@ import pytest
 from chainrule.errors import TextError
 from chainrule.pictures.codec import encode_png, pixel_count
 from chainrule.serving.app import _stream, build_app
-from chainrule.serving.bodies import ApiError, check_pixels
+from chainrule.serving.bodies import ApiError
 from chainrule.serving.config import ServerLimits
 from chainrule.serving.metrics import WorkerState, WorkerStates
 from chainrule.serving.models import ModelTable
+from chainrule.serving.pictures import check_pixels
 from chainrule.serving.service import Service
 
 if TYPE_CHECKING:

@@ -14,13 +14,17 @@ from http.client import HTTPConnection
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import h11
 import httpx
 import pytest
 from running import Running, running
 
 from chainrule.decoding.sampling import Batch
-from chainrule.errors import ChainruleError
-from chainrule.serving.config import ServerLimits
+from chainrule.errors import ChainruleError, SettingError
+from chainrule.serving.bodies import ApiError
+from chainrule.serving.config import ServeOptions, ServerLimits
+from chainrule.serving.guard import Guard
+from chainrule.serving.metrics import Metrics
 from chainrule.serving.server import ServerSettings, bind, run_server
 
 if TYPE_CHECKING:
@@ -109,6 +113,45 @@ def test_pages_of_other_origins_are_refused_before_their_body_is_read(served: Ru
         data = json.dumps(TINY).encode()
         response = served.client.post("/v1/completions", content=data, headers={"content-type": kind})
         assert response.status_code == 415
+
+
+def test_pages_of_allowed_origins_may_ask(folders: dict[str, Path]) -> None:
+    page = "https://app.example"
+    asks = {"origin": page, "access-control-request-method": "POST", "access-control-request-headers": "authorization"}
+    with running({"lm": folders["ngram"]}, key=KEY, origins=(page,)) as server:
+        may = server.client.options("/v1/completions", headers=asks)
+        assert (may.status_code, may.headers["access-control-allow-origin"]) == (204, page)
+        assert may.headers["access-control-allow-headers"] == "authorization"
+        assert "POST" in may.headers["access-control-allow-methods"]
+        for key, status in ((KEY, 200), ("wrong", 401)):
+            headers = {"origin": page, "authorization": f"Bearer {key}"}
+            answer = server.client.post("/v1/completions", json=TINY, headers=headers)
+            assert answer.status_code == status
+            assert answer.headers["access-control-allow-origin"] == page  # so that the page can read an error
+            assert answer.headers["vary"] == "Origin"
+        other = server.client.options("/v1/completions", headers={**asks, "origin": "https://app.example.evil"})
+        assert other.status_code == 403
+        assert "access-control-allow-origin" not in other.headers
+    with pytest.raises(SettingError, match=r"'app.example' is no origin; expected scheme, host and port"):
+        ServeOptions(origins=("app.example",))
+
+
+def test_a_connection_that_broke_the_protocol_is_no_failure_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """uvicorn has refused the rest of the request, so that h11 takes no answer: also none that is an error."""
+    sent: list[Any] = []
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message["type"])
+        raise h11.LocalProtocolError("can't handle event type Response when role=SERVER and state=ERROR")
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        raise ApiError(408, "late")
+
+    guard = Guard(app, key=None, hosts=None, limits=ServerLimits(), metrics=Metrics())
+    scope = {"type": "http", "method": "GET", "path": "/v1/models", "headers": [(b"host", b"x")], "http_version": "1.1"}
+    monkeypatch.setattr("chainrule.serving.guard.LOG.exception", sent.append)
+    asyncio.run(guard(scope, None, send))
+    assert sent == ["http.response.start", "http.response.body"]
 
 
 def test_large_bodies_are_refused(locked: Running) -> None:
@@ -254,7 +297,14 @@ def test_a_model_that_fails_ends_the_server_where_that_is_set(
     monkeypatch.setattr("chainrule.serving.generation.scheduler.Batch.step", fail)
     models = (("lm", folders["ngram"]),)
     settings = ServerSettings(
-        models=models, host="127.0.0.1", key=None, memory=None, limits=ServerLimits(), exit_on_failure=True, draft=None
+        models=models,
+        host="127.0.0.1",
+        key=None,
+        origins=(),
+        memory=None,
+        limits=ServerLimits(),
+        exit_on_failure=True,
+        draft=None,
     )
     ready, events = threading.Event(), []
     with bind("127.0.0.1", 0) as listening, ThreadPoolExecutor() as pool:

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import chainrule
+from chainrule.api.opening import open_shards
 from chainrule.base.progress import silent
 from chainrule.errors import ServiceError, SettingError
 from chainrule.ngram.saving import PADDING, shard_model
@@ -42,8 +43,10 @@ def cut(model) -> ShardedModel:
 
 
 @contextmanager
-def serving(cut: ShardedModel, *numbers: int) -> Iterator[tuple[ShardServer, str]]:
-    with ShardServer({k: cut.shards[k] for k in numbers}, cut.edges, "127.0.0.1", 0) as server:
+def serving(
+    cut: ShardedModel, *numbers: int, digest: str = "model", port: int = 0
+) -> Iterator[tuple[ShardServer, str]]:
+    with ShardServer({k: cut.shards[k] for k in numbers}, cut.edges, digest, "127.0.0.1", port) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         yield server, f"127.0.0.1:{server.server_address[1]}"
@@ -77,7 +80,11 @@ def test_a_lost_process_is_an_error_that_names_its_shards(model, cut, tmp_path) 
     model.save(tmp_path / "lm")
     chainrule.convert(tmp_path / "lm", tmp_path / "big", shards=3)
     command = [sys.executable, "-m", "chainrule", "shard-serve", str(tmp_path / "big"), "--shards", "1", "--port", "0"]
-    with serving(cut, 0, 2) as (_, kept), subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    digest = open_shards(tmp_path / "big", (0,))[2]
+    with (
+        serving(cut, 0, 2, digest=digest) as (_, kept),
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process,
+    ):
         assert process.stdout is not None
         said = process.stdout.readline()
         address = re.search(r"serving shards 1 of 3 on (\S+); Ctrl-C stops", said)[1]
@@ -88,6 +95,75 @@ def test_a_lost_process_is_an_error_that_names_its_shards(model, cut, tmp_path) 
             process.wait()
             with pytest.raises(ServiceError, match=rf"shard 1 at {re.escape(address)} cannot be reached: .*--shards 1"):
                 client.score(ngrams)
+
+
+def _ngrams_of(cut: ShardedModel, shard: int) -> np.ndarray:
+    first = max(3, cut.edges[shard])
+    return np.array([[word, 5] for word in range(first, cut.edges[shard + 1])][:4])
+
+
+@pytest.mark.parametrize("error", [ConnectionError, ValueError])
+def test_after_an_error_no_answer_of_the_call_before_is_returned(model, cut, error, monkeypatch) -> None:
+    """Both processes are asked, the first one's answer or error ends the call: the other's answer is never read."""
+    both = np.concatenate([_ngrams_of(cut, 0), _ngrams_of(cut, 1)])
+    with serving(cut, 0) as (first, one), serving(cut, 1, 2) as (_, other), ShardClient([one, other]) as client:
+        expected = client.score(np.flip(both, 0))
+        with monkeypatch.context() as patch:
+
+            def fail(rows: object) -> None:
+                raise error("the first process fails")
+
+            patch.setattr(first, "answer", fail)
+            with pytest.raises(ServiceError, match=r"cannot be reached|the first process fails"):
+                client.score(both)
+        assert np.array_equal(client.score(np.flip(both, 0)), expected)
+        assert len(set(expected.tolist())) == len(expected)  # so that another row's answer would be seen
+
+
+def test_an_answer_to_another_request_is_an_error(cut) -> None:
+    """A process that answers the request before, as one behind a faulty proxy would."""
+    with serving(cut, 0, 1, 2) as (_, address), ShardClient([address]) as client:
+        client.score(np.array([[3, 4]]))
+        process = client._processes[0]
+        process.send(np.array([[3, PADDING, PADDING, PADDING]], np.int32))  # and nobody reads its answer
+        with pytest.raises(ServiceError, match="answered request 2 with 1 rows; expected request 3 with 2"):
+            client.score(np.array([[3, 4]]))
+        assert client.score(np.array([[3, 4]])).size == 1
+
+
+def test_shards_of_two_models_with_one_vocabulary_are_refused(cut, tmp_path) -> None:
+    """Other discounts: the same words, n-grams and edges, other probabilities."""
+    texts = chainrule.Lines(["a b c a b d a c d b", "b c d a d c b a"])
+    opened = []
+    for name, discount in (("one", 0.3), ("other", 0.6)):
+        config = chainrule.NGramConfig(order=2, smoothing="kneser-ney", discount=(discount,))
+        model = chainrule.train(texts, config, tokenizer="whitespace")
+        model.save(tmp_path / name)
+        chainrule.convert(tmp_path / name, tmp_path / f"{name}-big", shards=2)
+        opened.append(open_shards(tmp_path / f"{name}-big", ()))
+    assert opened[0][0] == opened[1][0]
+    servers = [ShardServer({k: opened[k][1][k]}, opened[k][0], opened[k][2], "127.0.0.1", 0) for k in range(2)]
+    with ExitStack() as stack:
+        for server in servers:
+            stack.enter_context(server)
+            threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+            stack.callback(server.shutdown)
+        addresses = [f"127.0.0.1:{server.server_address[1]}" for server in servers]
+        with pytest.raises(ServiceError, match="serve shards of different models"):
+            ShardClient(addresses)
+
+
+def test_a_process_that_comes_back_with_another_model_is_refused(cut) -> None:
+    with ExitStack() as stack:
+        _, address = stack.enter_context(serving(cut, 0, 1, 2))
+        client = stack.enter_context(ShardClient([address]))
+        client.close()
+        stack.pop_all().close()
+    with (
+        serving(cut, 0, 1, 2, digest="another", port=int(address.split(":")[1])),
+        pytest.raises(ServiceError, match="serves another model than before; make a new ShardClient"),
+    ):
+        client.score(np.array([[3, 4]]))
 
 
 def test_a_shard_that_nobody_serves_is_named(cut) -> None:
@@ -142,13 +218,13 @@ def test_words_outside_of_the_vocabulary_are_refused_and_the_connection_lives(cu
 def test_garbage_ends_a_connection_and_not_the_server(cut) -> None:
     with serving(cut, 0, 1, 2) as (server, address):
         host, port = address.split(":")
-        for request in (b"\xff\xff\xff\x7f", b"\x01\x00\x00\x00abc", b"GET", b""):
+        for request in (b"\0\0\0\0\xff\xff\xff\x7f", b"\0\0\0\0\x01\0\0\0abc", b"GET", b""):
             with socket.create_connection((host, int(port)), 5) as connection, connection.makefile("rb") as file:
                 file.readline()
                 connection.sendall(request)
                 connection.shutdown(socket.SHUT_WR)
                 answer = file.read()
-                assert answer[:4] in (b"", ERROR.to_bytes(4, "little"))
+                assert answer[4:8] in (b"", ERROR.to_bytes(4, "little"))
         with ShardClient([address]) as client:
             assert client.score(np.array([[3, 4]])).size == 1
         with pytest.raises(ValueError, match="shard 1 is not served here, only 0"):

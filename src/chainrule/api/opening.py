@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from contextlib import suppress
 from itertools import islice
@@ -327,9 +328,9 @@ class Verified(NamedTuple):
 
 @shows_progress
 def verify(path: str | os.PathLike[str], *, progress: ProgressOption = None) -> Verified:
-    """Reads every byte of a model folder and compares the checksums.
+    """Reads every byte of a model folder, compares the checksums, and opens the model.
 
-    Raises ModelFormatError, which names all files that differ.
+    Raises ModelFormatError, which names all files that differ, or says why the model cannot be opened.
 
     good:  chainrule.verify("lm/").bytes
     """
@@ -341,6 +342,10 @@ def verify(path: str | os.PathLike[str], *, progress: ProgressOption = None) -> 
             f"{folder}: is a Hugging Face folder, which has no checksums; convert it to a model folder"
         )
     entry = verify_model(folder, callback(progress))
+    if is_vectors_folder(folder):
+        load_vectors(folder)
+    else:
+        load(folder)
     return Verified(sum(file.bytes for file in entry.files.values()), (folder / CARD).exists())
 
 
@@ -388,10 +393,12 @@ def verify_distribution(
     return check_distribution(causal.language_model, ids, contexts=contexts, seed=seed, progress=callback(progress))
 
 
-def open_shards(folder: Path, numbers: Sequence[int]) -> tuple[list[int], dict[int, Table]]:
-    """Some shards of a model folder, by number, whether the others are there or not; and the edges of all.
+def open_shards(folder: Path, numbers: Sequence[int]) -> tuple[list[int], dict[int, Table], str]:
+    """Some shards of a model folder, by number, whether the others are there or not; the edges and a digest of all.
 
-    numbers: by default all. edges: as `ShardedModel` has them. Raises ModelFormatError, SettingError.
+    numbers: by default all. edges: as `ShardedModel` has them. digest: equal for copies of a model only.
+
+    Raises ModelFormatError, SettingError.
     """
     from chainrule.ngram.saving import file_of, index_of, table_of_shard
 
@@ -414,4 +421,5 @@ def open_shards(folder: Path, numbers: Sequence[int]) -> tuple[list[int], dict[i
         arrays = open_data_file(folder, entry, f"{file_of(k)}.safetensors")
         with prefix_errors(str(folder)):
             tables[k] = table_of_shard(k, sizes[k], {f"{file_of(k)}/{name}": array for name, array in arrays.items()})
-    return edges, tables
+    files = sorted((name, file.sha256) for name, file in entry.files.items())
+    return edges, tables, hashlib.sha256(repr((files, edges)).encode()).hexdigest()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import secrets
 from bisect import bisect_left
+from copy import copy
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from chainrule.applications.config import CHAT_SAMPLING
@@ -96,6 +97,12 @@ class ChatModel:
         self.decoder, self.format, self.context = decoder, chat_format, context
         reader: Any = decoder.model
         self._last_prompt = PromptStateCache(reader, begins_texts=begins_texts) if reads_prompts else None
+
+    def with_variables(self, variables: Mapping[str, Any]) -> ChatModel:
+        """The same model, whose template has these variables, too. It remembers no prompt of its own."""
+        own = copy(self)
+        own.format = self.format.with_variables(variables)
+        return own
 
     def prompt(
         self, messages: Iterable[Mapping[str, Any] | Message], max_tokens: int, *, most: int | None = None

@@ -24,7 +24,7 @@ class Message(NamedTuple):
 def as_messages(messages: Iterable[Mapping[str, Any] | Message]) -> list[Message]:
     """Messages from dictionaries with role and content, a text or a list of parts (`text_of_content`).
 
-    Raises SettingError if one is not a message, a system message is not the first, or the last is not the user's.
+    Raises SettingError if one is not a message, or the last is the assistant's, after which nobody has spoken.
     """
     if isinstance(messages, str):
         raise TypeError('this takes messages, such as [{"role": "user", "content": "Hello"}]; found a str')
@@ -32,12 +32,9 @@ def as_messages(messages: Iterable[Mapping[str, Any] | Message]) -> list[Message
         message if isinstance(message, Message) else _message(message, number)
         for number, message in enumerate(messages, 1)
     ]
-    for number, message in enumerate(given, 1):
-        if message.role in _SYSTEM and number > 1:
-            raise SettingError(f"message {number} is a {message.role} message; only the first message can be one")
-    if not given or given[-1].role != "user":
-        last = f"the last message is from the {given[-1].role}" if given else "there is no message"
-        raise SettingError(f"{last}; the model answers a message from the user")
+    if not given or given[-1].role == "assistant":
+        last = "the last message is from the assistant" if given else "there is no message"
+        raise SettingError(f"{last}; the model answers a message from the user, or from the system")
     return given
 
 

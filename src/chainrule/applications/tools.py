@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 import re
 import uuid
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
-from chainrule.applications.messages import text_of_content
+from chainrule.applications.messages import Role, text_of_content
 from chainrule.errors import SettingError
 
 if TYPE_CHECKING:
@@ -71,7 +71,9 @@ def read_tools(tools: Any, choice: Any) -> ToolChoice:
 def _tool(tool: Any, number: int) -> Tool:
     match tool:
         case {"type": "function", "function": {"name": str(name), **rest}} if _NAME.fullmatch(name):
-            parameters = rest.get("parameters", {"type": "object", "properties": {}, "additionalProperties": False})
+            parameters = rest.get("parameters")
+            if parameters is None:
+                parameters = {"type": "object", "properties": {}, "additionalProperties": False}
             if isinstance(parameters, dict) and parameters.get("type", "object") == "object":
                 return Tool(name, str(rest.get("description") or ""), parameters)
     raise SettingError(
@@ -80,10 +82,14 @@ def _tool(tool: Any, number: int) -> Tool:
     )
 
 
-def call_grammar(choice: ToolChoice, *, several: bool) -> str:
-    """A grammar of Lark for an answer: calls, or also any text where none is required. several: more than one call."""
-    lines = ["start: calls" if choice.is_required else "start: TEXT | calls"]
-    lines += ['calls: call ("\\n" call)*' if several else "calls: call", "TEXT: /(?s:([^<]|<[^t]).*)/"]
+def call_grammar(choice: ToolChoice, *, several: bool, text: str = "/(?s:([^<]|<[^t]).*)/") -> str:
+    """A grammar of Lark for an answer: calls, or also a text where none is required. several: more than one call.
+
+    text: the right-hand side of the rule for such a text; by default any.
+    """
+    lines = ["start: calls" if choice.is_required else "start: text | calls"]
+    lines += ['calls: call ("\\n" call)*' if several else "calls: call"]
+    lines += [] if choice.is_required else [f"text: {text}"]
     lines.append("call: " + " | ".join(f"call{i}" for i in range(len(choice.tools))))
     for i, tool in enumerate(choice.tools):
         lines.append(f"call{i}: {json.dumps(tool.head)} args{i} {json.dumps(_TAIL)}")
@@ -121,6 +127,10 @@ def _as_text(message: Any, number: int) -> Any:
             return {"role": "assistant", "content": "\n".join(text for text in said if text)}
         case {"role": "tool", "content": str(content)}:
             return {"role": "user", "content": f"<tool_response>\n{content}\n</tool_response>"}
+        case {"role": "tool"}:
+            raise SettingError(f"message {number} is a tool's; expected its content, a text or a list of parts")
+        case {"role": str(role)} if role not in (roles := (*get_args(Role), "tool")):
+            raise SettingError(f"message {number} has the role {role!r:.40}; expected one of {', '.join(roles)}")
     return message
 
 

@@ -93,15 +93,15 @@ class SamplingConfig(Options):
     top_k: int | None = option(None, "sample from this many likeliest tokens", least=1, served=(-1, 2**31 - 1))
     top_p: float | None = option(
         None,
-        "sample from the smallest set of likeliest tokens with this total probability",
-        above=0,
+        "sample from the smallest set of likeliest tokens with this total probability; 0: the likeliest",
+        least=0,
         most=1,
         served=(0, 1),
     )
     min_p: float | None = option(
         None,
         "sample from tokens with at least this share of the likeliest one's probability",
-        above=0,
+        least=0,
         most=1,
         served=(0, 1),
     )

@@ -244,6 +244,14 @@ def form_of(limits: Limits, tokenizer: Tokenizer, prompt: str) -> Form | None:
     return None
 
 
+def rule_of(limits: Limits) -> str | None:
+    """The form that the limits name, as the right-hand side of a rule of Lark; None for grammars, which have rules of
+    their own. Raises SettingError.
+    """
+    name = next(name for name in FORMS if getattr(limits, name) is not None)
+    return None if name == "grammar" else _rule(name, getattr(limits, name))
+
+
 def form_of_grammar(grammar: str, tokenizer: Tokenizer, name: str) -> Form:
     """The form of a grammar of Lark. name: what names it, for errors. Raises SettingError."""
     return Form(_HEADER + grammar, tokenizer, name=name, follows_space=True)
@@ -252,19 +260,23 @@ def form_of_grammar(grammar: str, tokenizer: Tokenizer, name: str) -> Form:
 def _grammar(name: str, value: Any) -> str:
     """The form in Lark, as llguidance reads it. Raises SettingError."""
     library = _llguidance()
-    if name == "json_schema":
-        text = _bounded(_checked_schema(value))
-        return f"{_HEADER}start: %json {text}\n"
-    if name == "choices":
-        return _bounded(f"{_HEADER}start: CHOICE\nCHOICE: {' | '.join(map(json.dumps, value))}\n")
-    if name == "regex":
-        return f"{_HEADER}start: /{library.regex_to_lark(_bounded(value))}/\n"
+    if name != "grammar":
+        return f"{_HEADER}start: {_rule(name, value)}\n"
     if "::=" not in _bounded(value):
         return _HEADER + _OWN_HEADER.sub("", value)
     try:
         return _HEADER + _OWN_HEADER.sub("", str(library.gbnf_to_lark.any_to_lark(value)))
     except Exception as error:  # of any kind
         raise SettingError(gbnf_refusal(str(error))) from None
+
+
+def _rule(name: str, value: Any) -> str:
+    """The right-hand side of a rule for a form that is no grammar. Raises SettingError."""
+    if name == "json_schema":
+        return f"%json {_bounded(_checked_schema(value))}"
+    if name == "choices":
+        return _bounded(f"CHOICE\nCHOICE: {' | '.join(map(json.dumps, value))}")  # a terminal: rules have fewer parts
+    return f"/{_llguidance().regex_to_lark(_bounded(value))}/"
 
 
 def _bounded(text: str) -> str:

@@ -9,6 +9,7 @@ not be normalised. Truncated tokens get -inf; every row keeps its best.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -187,7 +188,8 @@ def temper(weights: Weights, temperature: float) -> Weights:
 
 def min_p(weights: Weights, share: float) -> Weights:
     """Only tokens at least `share` times as probable as the best (Nguyen et al. 2024)."""
-    return np.where(weights >= weights.max(axis=1, keepdims=True) + np.log(share), weights, -np.inf)
+    least = math.log(share) if share else -math.inf
+    return np.where(weights >= weights.max(axis=1, keepdims=True) + least, weights, -np.inf)
 
 
 def nucleus(weights: Weights, mass: float, totals: Float64[ndarray, " B"] | None = None) -> Weights:

@@ -1,14 +1,11 @@
 """The bodies of requests, and errors as clients of OpenAI's interface read them.
 
 null means "not given". A field that nobody here knows is refused, unless clients of other servers send it and no answer
-depends on it: then it is reported. Pictures are base64 data of PNG or JPEG files: no path and no address
-is ever opened.
+depends on it: then it is reported.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 import re
 from dataclasses import fields
@@ -16,19 +13,28 @@ from difflib import get_close_matches
 from math import inf
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_origin
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, ValidationError, create_model
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    StrictBool,
+    ValidationError,
+    create_model,
+    model_validator,
+)
 
 from chainrule.api.models.config import GenerateOptions
 from chainrule.api.seq2seq.config import CaptionOptions, LanguageOptions, TargetBeam, WriteOptions
 from chainrule.api.texts.config import CorrectOptions, SurprisalOptions
 from chainrule.base.options import describe_bounds, hints_of
 from chainrule.decoding.config import MAX_FORM_BYTES, Limits, SamplingConfig
-from chainrule.errors import TextError
-from chainrule.pictures.codec import decode_bytes, pixel_count
-from chainrule.pictures.picture import Picture
+from chainrule.errors import SettingError
+from chainrule.serving.other_servers import in_our_words
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable
 
     from pydantic.fields import FieldInfo
     from pydantic_core import ErrorDetails
@@ -167,9 +173,22 @@ class StreamOptions(BaseModel):
 class SamplingBody(Body if TYPE_CHECKING else options_body(GenerateOptions, SamplingConfig, Limits, base=Body)):  # type: ignore[misc]
     """How texts are drawn, and where they end: our options, and what other servers name or write otherwise."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _in_our_words(cls, fields: Any) -> Any:
+        if not isinstance(fields, dict):
+            return fields
+        try:
+            return in_our_words(fields)
+        except SettingError as error:
+            name = re.split(r"[. :]", str(error), maxsplit=1)[0]
+            raise ApiError(400, str(error), param=name, code="invalid_value") from None
+
     typical_p: Number | None = Field(None, gt=0, le=1)  # `typical`, as other servers name it
     logit_bias: dict[str, Number] | None = None
     stop: Texts | None = None
+    stop_token_ids: list[Whole] | None = None
+    ignore_eos: Truth | None = None
     response_format: Any = None
     json_schema: dict[str, Any] | None = None
     regex: str | None = Field(None, max_length=MAX_FORM_BYTES)
@@ -198,6 +217,7 @@ class CompletionBody(SamplingBody):
     logprobs: Whole | None = Field(None, ge=0, le=_MOST)
     echo: Truth | None = None
     best_of: Whole | None = Field(None, ge=1, le=_MOST)
+    prompt_logprobs: Whole | None = Field(None, ge=0, le=_MOST)
 
 
 class ChatBody(SamplingBody):
@@ -208,13 +228,31 @@ class ChatBody(SamplingBody):
     logprobs: Truth | None = None
     top_logprobs: Whole | None = Field(None, ge=0, le=_MOST)
     chat_template: Any = None
+    prompt_logprobs: Any = None
+    chat_template_kwargs: dict[str, Any] | None = None
+    reasoning_effort: str | None = None
+    _unread: list[str] = PrivateAttr(default_factory=list)
+
+    def template_variables(self, is_read: Callable[[str], bool]) -> dict[str, Any]:
+        """The variables that the request sets in the model's template; those that it does not read are `ignored`.
+
+        is_read: whether the template reads a variable.
+        """
+        asked = {} if self.reasoning_effort is None else {"reasoning_effort": self.reasoning_effort}
+        asked |= self.chat_template_kwargs or {}
+        fields = {name: f"chat_template_kwargs.{name}" for name in self.chat_template_kwargs or ()}
+        self._unread = [fields.get(name, name) for name in asked if not is_read(name)]
+        return {name: value for name, value in asked.items() if is_read(name)}
 
     @property
     def ignored(self) -> list[str]:
-        """As `Body.ignored`; fields of messages, too, such as a speaker's name; and the texts beside a picture."""
+        """As `Body.ignored`; fields of messages, too, such as a speaker's name; the texts beside a picture; variables
+        that the template does not read.
+        """
         given = {name for message in self.messages for name, value in message.items() if value is not None}
         return [
             *super().ignored,
+            *self._unread,
             *sorted(f"messages.{name}" for name in given - _OF_MESSAGES),
             *(_ignored_beside_pictures(self, "messages") if self.pictures else []),
         ]
@@ -375,11 +413,17 @@ def parse_body(data: bytes, kind: type[BodyType]) -> BodyType:
         raise ApiError(400, message, param=field, code="invalid_value") from None
     if body.unknown:
         name = body.unknown[0]
-        known = get_close_matches(name, kind.model_fields, 1, 0.8)
+        known = get_close_matches(name, kind.model_fields, 1, 0.8) or _within(name, kind)
         hint = f"; is it {known[0]}" if known else "; leave it out"
         message = f"{name[:60]}: this server has no such field, and ignores none that may change an answer{hint}"
         raise ApiError(400, message + ("?" if known else ""), param=name[:60], code="unknown_parameter")
     return body
+
+
+def _within(name: str, kind: type[Body]) -> list[str]:
+    """The fields of which an unknown one has all words: max_tokens, of max_completion_tokens."""
+    words = set(name.split("_"))
+    return [field for field in kind.model_fields if "_" in field and words.issuperset(field.split("_"))]
 
 
 _TEXTS = {"input", "stop", "prompt", "given"}  # a text, or several
@@ -416,49 +460,3 @@ def _bounds_of(field: FieldInfo) -> str:
     for part in field.metadata:
         bounds |= {ours: getattr(part, theirs) for ours, theirs in _THEIRS.items() if hasattr(part, theirs)}
     return describe_bounds(bounds)
-
-
-_DATA_ADDRESS = re.compile(r"data:image/(?:png|jpeg);base64,")  # as web pages and OpenAI's clients write pictures
-
-
-def picture_of(data: str, number: int, most_pixels: int, param: str = "input") -> Picture:
-    """Decodes a picture.
-
-    number: its index among the request's pictures, from 0. param: the field that has them.
-    Raises ApiError; SettingError without Pillow.
-    """
-    name, file = _name(number), _file_of(data, number, param)
-    try:
-        return Picture(decode_bytes(file, name, most_pixels), name)
-    except TextError as error:
-        raise ApiError(400, str(error), param=param) from None
-
-
-def check_pixels(pictures: Sequence[str], most_pixels: int, param: str = "input") -> None:
-    """Raises ApiError if pictures have more pixels together, by their headers; SettingError without Pillow."""
-    pixels = 0
-    for number, data in enumerate(pictures):
-        try:
-            pixels += pixel_count(_file_of(data, number, param), _name(number))
-        except TextError as error:
-            raise ApiError(400, str(error), param=param) from None
-    if pixels > most_pixels:
-        message = f"the pictures have {pixels:,} pixels together; expected at most {most_pixels:,}"
-        raise ApiError(400, f"{message}. Send fewer at a time, or make them smaller", param=param, code="too_large")
-
-
-def _file_of(data: str, number: int, param: str) -> bytes:
-    """Raises ApiError."""
-    begin = match.end() if (match := _DATA_ADDRESS.match(data)) else 0
-    try:
-        return base64.b64decode(data[begin:].encode(), validate=True)
-    except (binascii.Error, ValueError):
-        found = (
-            "is an address, not base64, and is not opened" if data.startswith(("http:", "https:")) else "is not base64"
-        )
-        message = f"{_name(number)}: {found}; send the data of a PNG or JPEG file"
-        raise ApiError(400, message, param=param) from None
-
-
-def _name(number: int) -> str:
-    return f"picture {number}"

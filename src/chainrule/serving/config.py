@@ -6,6 +6,7 @@ Imports nothing heavy: the flags of `chainrule serve` are made from it.
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from chainrule.errors import SettingError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#\s@]+")
 _limit = partial(option, above=0, flag=None)
 
 
@@ -55,7 +57,8 @@ def _ignore(event: str, name: str) -> None:
 class ServeOptions(Options):
     """How a server is run.
 
-    key: what every request must have. open_to_all: whether other machines may ask without a key. workers: processes
+    key: what every request must have. origins: scheme, host and port of web pages that browsers let ask (CORS); pages
+    of the server itself always may. open_to_all: whether other machines may ask without a key. workers: processes
     that answer; each has limits and models of its own, but mapped files, such as those of n-gram models, are in memory
     once. memory: bytes that the files of all open models of a process may have; by default, any number.
     exit_on_failure: whether a model that fails several times in a row ends the server; by default, the next request
@@ -66,6 +69,9 @@ class ServeOptions(Options):
     host: str = option("127.0.0.1", "the address to listen on; other machines reach it only if it is not 127.0.0.1")
     port: int = option(8000, "the port to listen on; 0 chooses a free one", least=0, most=(1 << 16) - 1)
     key: str | None = option(None, "what every request must have", flag=None)
+    origins: tuple[str, ...] = option(
+        (), "web pages that may ask from a browser, such as https://example.org; * stands for all", flag="allow-origin"
+    )
     open_to_all: bool = option(False, "let everybody in, also from other machines", flag="no-key", is_switch=True)
     workers: int = option(1, "how many processes answer; each has a batch and limits of its own", least=1, most=256)
     memory: int | None = option(
@@ -87,6 +93,12 @@ class ServeOptions(Options):
     limits: ServerLimits | None = option(None, "what it accepts at most", flag=None)
     on_start: Callable[[str], None] | None = option(None, "called with the address", flag=None)
     on_event: Callable[[str, str], None] = option(_ignore, "called with what happened to which model", flag=None)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for origin in self.origins:
+            if origin not in ("*", "null") and not _ORIGIN.fullmatch(origin):
+                raise SettingError(f"{origin!r} is no origin; expected scheme, host and port: https://example.org")
 
 
 @dataclass(frozen=True, kw_only=True)

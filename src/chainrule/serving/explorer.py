@@ -16,7 +16,8 @@ from chainrule.explorer.pictures import attention, beams
 from chainrule.explorer.records import completions, describe, next_words, surprisals, text_model
 from chainrule.explorer.show import HEADERS, page_files
 from chainrule.explorer.ways import lens, way
-from chainrule.serving.bodies import ApiError, Body, Number, Truth, Whole, picture_of
+from chainrule.serving.bodies import ApiError, Body, Number, Truth, Whole
+from chainrule.serving.pictures import picture_of
 from chainrule.serving.service import call_model
 
 if TYPE_CHECKING:

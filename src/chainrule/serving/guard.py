@@ -16,10 +16,12 @@ import uuid
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from h11 import LocalProtocolError
+
 from chainrule.serving.bodies import ApiError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, MutableMapping
+    from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 
     from chainrule.serving.config import ServerLimits
     from chainrule.serving.metrics import Metrics
@@ -47,12 +49,23 @@ _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[\w.~!$&'()*+,;=%-]*)(:\d{0,5})?", re.A
 
 
 class Guard:
-    """Wraps an application. key: None lets everybody in. hosts: names that the Host header may have; None for any."""
+    """Wraps an application. key: None lets everybody in. hosts: names that the Host header may have; None for any.
+
+    origins: of pages that may ask although they come from elsewhere; * stands for all.
+    """
 
     def __init__(
-        self, app: App, *, key: str | None, hosts: set[str] | None, limits: ServerLimits, metrics: Metrics
+        self,
+        app: App,
+        *,
+        key: str | None,
+        origins: Sequence[str] = (),
+        hosts: set[str] | None,
+        limits: ServerLimits,
+        metrics: Metrics,
     ) -> None:
         self._app, self._hosts, self._limits, self._metrics = app, hosts, limits, metrics
+        self._origins = frozenset(origins)
         self._key = None if key is None else key.encode()
         self.is_stopping = False
 
@@ -67,18 +80,30 @@ class Guard:
             return
         began, request_id = time.perf_counter(), uuid.uuid4().hex
         scope["request_id"] = request_id
+        headers = dict(scope["headers"])
+        origin = headers.get(b"origin")
+        shared = _shared_with(origin, headers) if self._is_allowed(origin) else []
         status = 0
 
         async def send_noting(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message.get("headers", []), (b"x-request-id", request_id.encode())]
-            await send(message)
+                own = [(b"x-request-id", request_id.encode()), *shared]
+                message["headers"] = [*message.get("headers", []), *own]
+            try:
+                await send(message)
+            except LocalProtocolError:  # the client has broken the protocol, and uvicorn has answered that
+                LOG.info("request %s: the connection is broken", request_id)
 
         self._metrics.running += 1
         try:
-            self._check(scope)
+            self._check_host(headers, scope["http_version"])
+            if shared and scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
+                await send_noting({"type": "http.response.start", "status": 204, "headers": []})
+                await send_noting({"type": "http.response.body"})
+                return
+            self._check(scope, headers)
             await self._app(scope, _Limited(receive, self._limits), send_noting)
         except ApiError as error:
             if not status:
@@ -99,10 +124,12 @@ class Guard:
             self._metrics.count(route, status, seconds)
             LOG.info("%s %s %d %.1f ms %s", scope["method"], route, status, 1000 * seconds, request_id)
 
-    def _check(self, scope: Scope) -> None:
+    def _is_allowed(self, origin: bytes | None) -> bool:
+        return origin is not None and ("*" in self._origins or origin.decode("latin-1") in self._origins)
+
+    def _check_host(self, headers: dict[bytes, bytes], version: str) -> None:
         """Raises ApiError."""
-        headers = dict(scope["headers"])
-        _check_framing(headers, scope["http_version"])
+        _check_framing(headers, version)
         host = headers.get(b"host", b"").decode("latin-1")
         if not _HOST.fullmatch(host):
             message = "the Host header is not a name with perhaps a port; send one such as localhost:8000"
@@ -110,8 +137,12 @@ class Guard:
         if self._hosts is not None and _host_name(host) not in self._hosts:
             raise ApiError(403, "the Host header does not name this server", code="wrong_host")
         origin = headers.get(b"origin")
-        if origin is not None and _host_of(origin.decode("latin-1")) != host:
-            raise ApiError(403, "requests from pages of other origins are refused", code="wrong_origin")
+        if origin is not None and _host_of(origin.decode("latin-1")) != host and not self._is_allowed(origin):
+            message = "requests from pages of other origins are refused; serve --allow-origin lets one in"
+            raise ApiError(403, message, code="wrong_origin")
+
+    def _check(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
+        """Raises ApiError."""
         if scope["path"] not in _OPEN_ROUTES and not scope["path"].startswith(_OPEN_FILES):
             self._check_key(headers)
         if self.is_stopping:
@@ -167,6 +198,25 @@ def _check_framing(headers: dict[bytes, bytes], version: str) -> None:
         beside = "Content-Length" if b"content-length" in headers else f"HTTP {version}"
         message = f"Transfer-Encoding with {beside} leaves open where the request ends; send Content-Length alone"
         raise ApiError(400, message, code="invalid_framing", closes=True)
+
+
+def _shared_with(origin: bytes | None, headers: dict[bytes, bytes]) -> list[tuple[bytes, bytes]]:
+    """The headers that let a page of another origin read an answer, or ask, where a browser asks whether it may."""
+    assert origin is not None
+    shared = [
+        (b"access-control-allow-origin", origin),
+        (b"access-control-expose-headers", b"x-request-id, x-ignored, retry-after"),
+        (b"vary", b"Origin"),
+    ]
+    if b"access-control-request-method" in headers:
+        shared += [
+            (b"access-control-allow-methods", b"GET, POST"),
+            (b"access-control-allow-headers", headers.get(b"access-control-request-headers", b"")),
+            (b"access-control-max-age", b"600"),
+        ]
+    if b"access-control-request-private-network" in headers:
+        shared.append((b"access-control-allow-private-network", b"true"))
+    return shared
 
 
 def _host_of(origin: str) -> str | None:

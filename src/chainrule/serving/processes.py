@@ -169,6 +169,7 @@ def serve(models: Mapping[str, str | os.PathLike[str]], options: ServeOptions) -
         models=paths,
         host=host,
         key=options.key,
+        origins=options.origins,
         memory=options.memory,
         limits=options.limits or ServerLimits(),
         exit_on_failure=options.exit_on_failure,

@@ -21,7 +21,7 @@ from chainrule.serving.models import BROKEN, ModelTable
 from chainrule.serving.service import Service
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from chainrule.serving.config import ServerLimits
@@ -38,13 +38,14 @@ def build_server(
     *,
     host: str,
     key: str | None,
+    origins: Sequence[str] = (),
     on_start: Callable[[], None] | None = None,
     folder: Path | None = None,
     number: int = 0,
 ) -> uvicorn.Server:
     """A uvicorn server for sockets that are bound to a host.
 
-    on_start: a callback, called once it accepts requests. folder, number: as in `WorkerStates`.
+    origins: as in `Guard`. on_start: a callback, called once it accepts requests. folder, number: as in `WorkerStates`.
     """
     metrics = Metrics()
 
@@ -54,7 +55,7 @@ def build_server(
 
     states = WorkerStates(own_state, folder, number)
     app = build_app(Service(table, limits), states)
-    guard = Guard(app, key=key, hosts=allowed_hosts(host), limits=limits, metrics=metrics)
+    guard = Guard(app, key=key, origins=origins, hosts=allowed_hosts(host), limits=limits, metrics=metrics)
     config = uvicorn.Config(
         guard,
         http=_protocol_with_deadline(limits.receipt_seconds),
@@ -182,6 +183,7 @@ class ServerSettings:
     models: tuple[tuple[str, Path], ...]
     host: str
     key: str | None
+    origins: tuple[str, ...]
     memory: int | None
     limits: ServerLimits
     exit_on_failure: bool
@@ -224,6 +226,7 @@ async def run_server(
         settings.limits,
         host=settings.host,
         key=settings.key,
+        origins=settings.origins,
         on_start=on_start,
         folder=None if place is None else place.folder,
         number=0 if place is None else place.number,

@@ -21,7 +21,7 @@ from chainrule.base.json import finite_figures
 from chainrule.errors import SettingError, TextError
 from chainrule.evaluation.token_scores import score_documents
 from chainrule.protocol import END, UNKNOWN
-from chainrule.serving.bodies import ApiError, check_pixels, picture_of
+from chainrule.serving.bodies import ApiError
 from chainrule.serving.generation.completions import (
     Answer,
     ChatAnswer,
@@ -35,6 +35,7 @@ from chainrule.serving.generation.prompts import encode_prompts, encode_text, ma
 from chainrule.serving.generation.responses import ResponseAnswer
 from chainrule.serving.generation.tokens import finite
 from chainrule.serving.models import correction_record
+from chainrule.serving.pictures import check_pixels, picture_of
 from chainrule.text.tokenization.vocabulary import MarkerError
 
 if TYPE_CHECKING:

@@ -1,9 +1,9 @@
 """Looks up n-grams in some shards of a model over TCP: server and client.
 
-The server, `chainrule shard-serve`, begins with a line of JSON that says which shards it has. A request is the number
-of rows in four bytes, then the rows, int32, order words each (see `look_up_rows`). The answer is as many pairs of
-float32 after four bytes with their number; or, after the number ERROR, the length of a message in four bytes, and the
-message. All little-endian.
+The server, `chainrule shard-serve`, begins with a line of JSON that says which shards it has, and of which model. A
+request is its own number and the number of rows, four bytes each, then the rows, int32, order words each (see
+`look_up_rows`). The answer repeats the eight bytes, and has as many pairs of float32; or it has ERROR in place of the
+number of rows, then the length of a message in four bytes, and the message. All little-endian.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import socket
 import socketserver
+import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -42,9 +43,12 @@ class ShardServer(socketserver.ThreadingTCPServer):
 
     allow_reuse_address = daemon_threads = True
 
-    def __init__(self, shards: Mapping[int, Table], edges: Sequence[int], host: str, port: int) -> None:
-        """shards: the tables of this process's shards, by number. edges: as in `ShardedModel`. Raises OSError."""
-        self.shards, self.edges = dict(shards), np.array(edges)
+    def __init__(self, shards: Mapping[int, Table], edges: Sequence[int], digest: str, host: str, port: int) -> None:
+        """shards: the tables of this process's shards, by number. edges: as in `ShardedModel`. digest: the model's.
+
+        Raises OSError.
+        """
+        self.shards, self.edges, self.digest = dict(shards), np.array(edges), digest
         first = next(iter(self.shards.values()))
         self.order, self.vocabulary_size = first.order, first.vocabulary_size
         super().__init__((host, port), _Connection)
@@ -54,6 +58,7 @@ class ShardServer(socketserver.ThreadingTCPServer):
         return {
             "shards": list(self.shards),
             "edges": self.edges.tolist(),
+            "digest": self.digest,
             "order": self.order,
             "vocabulary_size": self.vocabulary_size,
         }
@@ -81,9 +86,9 @@ def serve_shards(model: str | os.PathLike[str], options: ShardOptions) -> None:
 
     good:  chainrule.serve_shards("big/", shards=[0, 1], port=9000)
     """
-    edges, tables = open_shards(Path(model), options.shards)
+    edges, tables, digest = open_shards(Path(model), options.shards)
     try:
-        server = ShardServer(tables, edges, options.host, options.port)
+        server = ShardServer(tables, edges, digest, options.host, options.port)
     except OSError as error:
         raise SettingError(
             f"cannot listen on {options.host}, port {options.port}: {error.strerror or error}"
@@ -102,11 +107,11 @@ class _Connection(socketserver.StreamRequestHandler):
     def handle(self) -> None:
         try:
             self.wfile.write(json.dumps(self.server.description).encode() + b"\n")
-            while header := self.rfile.read(4):
-                size = int.from_bytes(header, "little")
+            while len(header := self.rfile.read(8)) == 8:
+                number, size = header[:4], int.from_bytes(header[4:], "little")
                 width = self.server.order
                 if size > MAX_ROWS:
-                    self._refuse(f"a request has {size:,} rows; expected at most {MAX_ROWS:,}")
+                    self._refuse(number, f"a request has {size:,} rows; expected at most {MAX_ROWS:,}")
                     return
                 data = self.rfile.read(4 * size * width)
                 if len(data) < 4 * size * width:
@@ -114,15 +119,15 @@ class _Connection(socketserver.StreamRequestHandler):
                 try:
                     answer = self.server.answer(np.frombuffer(data, "<i4").reshape(size, width).astype(np.int32))
                 except ValueError as error:
-                    self._refuse(str(error))
+                    self._refuse(number, str(error))
                     continue
                 self.wfile.write(header + answer.astype("<f4").tobytes())
         except (TimeoutError, ConnectionError):
             pass
 
-    def _refuse(self, message: str) -> None:
+    def _refuse(self, number: bytes, message: str) -> None:
         data = message.encode()
-        self.wfile.write(ERROR.to_bytes(4, "little") + len(data).to_bytes(4, "little") + data)
+        self.wfile.write(number + ERROR.to_bytes(4, "little") + len(data).to_bytes(4, "little") + data)
 
 
 _TIMEOUT = 60.0  # seconds
@@ -131,6 +136,8 @@ _MAX_HEADER = 1 << 24
 
 class _Process:
     """A connection to a process, with the shards that it serves."""
+
+    _request = 0  # the number of the last request
 
     def __init__(self, address: str, timeout: float) -> None:
         """Raises SettingError, ServiceError."""
@@ -145,24 +152,34 @@ class _Process:
             said: dict[str, Any] = json.loads(self._file.readline(_MAX_HEADER))
             self.shards: list[int] = said["shards"]
             self.edges: list[int] = said["edges"]
+            self.digest: str = said["digest"]
             self.order: int = said["order"]
             self.vocabulary_size: int = said["vocabulary_size"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except KeyError as error:
+            raise ServiceError(
+                f"{address}: its first line lacks {error}; start chainrule shard-serve of this version there"
+            ) from error
+        except (OSError, ValueError, TypeError) as error:
             raise ServiceError(
                 f"{address}: no shards are served there: {error}; start chainrule shard-serve"
             ) from error
 
     def send(self, rows: Int32[ndarray, "rows order"]) -> None:
-        self._socket.sendall(len(rows).to_bytes(4, "little") + rows.astype("<i4").tobytes())
+        self._request = (self._request + 1) % (1 << 32)
+        head = self._request.to_bytes(4, "little") + len(rows).to_bytes(4, "little")
+        self._socket.sendall(head + rows.astype("<i4").tobytes())
 
     def receive(self, size: int) -> Float32[ndarray, "rows 2"]:
-        """Raises OSError, ServiceError."""
-        number = int.from_bytes(self._read(4), "little")
-        if number == ERROR:
+        """Return the answer to the last request. Raises OSError, ServiceError."""
+        request, rows = (int.from_bytes(self._read(4), "little") for _ in range(2))
+        if request == self._request and rows == ERROR:
             message = self._read(int.from_bytes(self._read(4), "little")).decode("utf-8", "replace")
             raise ServiceError(f"{self.address}: {message}")
-        if number != size:
-            raise ServiceError(f"{self.address}: answered {number} of {size} rows; it is another program, or damaged")
+        if (request, rows) != (self._request, size):
+            raise ServiceError(
+                f"{self.address}: answered request {request} with {rows} rows; expected request {self._request} with "
+                f"{size}; it is another program, or damaged"
+            )
         return np.frombuffer(self._read(8 * size), "<f4").reshape(size, 2)
 
     def _read(self, size: int) -> bytes:
@@ -186,39 +203,60 @@ class ShardClient:
         """timeout: how many seconds to wait for a process. Raises SettingError; ServiceError, which names a missing
         shard.
         """
-        self._processes: list[_Process] = []
         if isinstance(addresses, str):
             raise SettingError(f"addresses is {addresses!r}; expected a list of them, such as [{addresses!r}]")
+        if not addresses:
+            raise SettingError("no address of shards is given; expected one or more, such as 127.0.0.1:9000")
+        self._addresses, self._timeout = tuple(addresses), timeout
+        self._lock = threading.Lock()  # one call at a time uses the connections
+        self._processes: list[_Process] = []
+        self._connect()
+        first = self._processes[0]
+        self.order, self.edges, self.digest = first.order, np.array(first.edges), first.digest
+        self.vocabulary_size = first.vocabulary_size
+
+    def _connect(self) -> None:
+        """Connect to all processes. Raises SettingError, ServiceError."""
         try:
-            for address in addresses:
-                self._processes.append(_Process(address, timeout))
-            if not self._processes:
-                raise SettingError("no address of shards is given; expected one or more, such as 127.0.0.1:9000")
+            for address in self._addresses:
+                self._processes.append(_Process(address, self._timeout))
             first = self._processes[0]
-            self.order, self.edges = first.order, np.array(first.edges)
-            self.vocabulary_size = first.vocabulary_size
             for process in self._processes:
-                if (process.order, process.edges) != (first.order, first.edges):
+                if process.digest != first.digest:
                     raise ServiceError(f"{process.address} and {first.address} serve shards of different models")
+            if first.digest != getattr(self, "digest", first.digest):
+                raise ServiceError(f"{first.address} serves another model than before; make a new ShardClient")
             self._server_of = {shard: i for i, process in enumerate(self._processes) for shard in process.shards}
-            missing = sorted(set(range(self.edges.size - 1)) - set(self._server_of))
+            count = len(first.edges) - 1
+            missing = sorted(set(range(count)) - set(self._server_of))
             if missing:
                 raise ServiceError(
-                    f"shard {missing[0]} is served nowhere, of {self.edges.size - 1}; "
+                    f"shard {missing[0]} is served nowhere, of {count}; "
                     f"start chainrule shard-serve with --shards {' '.join(map(str, missing))}"
                 )
         except BaseException:
-            self.close()
+            self._disconnect()
             raise
 
     def score(self, ngrams: Int32[ndarray, "ngrams width"]) -> Float32[ndarray, " ngrams"]:
         """log P(the last word of each row | those before it), in nats, as the whole model has it.
 
         ngrams: at most order words a row, PADDING at the beginning; a document's first word follows <s>. One request
-        goes to each process, whatever the number of rows. Raises SettingError; ServiceError, which names the shards
-        that are lost.
+        goes to each process, whatever the number of rows. An error closes all connections, so that no answer is left
+        in them, and the next call connects again. Raises SettingError; ServiceError, which names the shards that are
+        lost.
         """
         ngrams = self._checked(ngrams)
+        with self._lock:
+            try:
+                if not self._processes:
+                    self._connect()
+                return self._scores(ngrams)
+            except BaseException:
+                self._disconnect()
+                raise
+
+    def _scores(self, ngrams: Int32[ndarray, "ngrams width"]) -> Float32[ndarray, " ngrams"]:
         count, width = ngrams.shape
         values = np.full((count * width, 2), np.nan, np.float32)
         suffixes = np.full((count, width, self.order), PADDING, np.int32)
@@ -278,12 +316,18 @@ class ShardClient:
             lost = ", ".join(map(str, process.shards))
             raise ServiceError(
                 f"shard{'s' * (len(process.shards) > 1)} {lost} at {process.address} cannot be reached: {error}; start "
-                f"chainrule shard-serve with --shards {lost.replace(',', '')} again, and connect anew"
+                f"chainrule shard-serve with --shards {lost.replace(',', '')} again"
             ) from error
 
-    def close(self) -> None:
+    def _disconnect(self) -> None:
         for process in self._processes:
             process.close()
+        self._processes = []
+
+    def close(self) -> None:
+        """Close all connections. A call after this one opens them again."""
+        with self._lock:
+            self._disconnect()
 
     def __enter__(self) -> ShardClient:
         return self

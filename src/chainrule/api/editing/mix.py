@@ -73,8 +73,9 @@ def mix(
     """A mixture of models of any families that share tokenizer and vocabulary.
 
     heldout: a text to tune the weights on, if the configuration has none. cache: adds a cache of recent words. names:
-    the names of the models, for errors and the record. The speller is a mixture of theirs. <unk> stands for as many
-    unseen types as in the model that expects the fewest; models that expect more are rescaled.
+    the names of the models, for errors and the record. Adapters are merged with their bases. The speller is a mixture
+    of theirs. <unk> stands for as many unseen types as in the model that expects the fewest; models that expect more
+    are rescaled.
     Raises SettingError, TextError, EstimationError.
 
     good:  chainrule.mix([chainrule.load("a/"), chainrule.load("b/")], heldout="valid.txt").save("mix/")
@@ -133,7 +134,8 @@ def _components(models: Sequence[Model], names: Sequence[str], cache: CacheConfi
         if difference:
             raise SettingError(f"{names[0]} and {name} cannot be mixed: {difference}")
     fewest = fewest_unseen(models)
-    families, parts = [model.family for model in models], [_with_unseen_types(model, fewest) for model in models]
+    families = [model.family for model in models]
+    parts = [_with_unseen_types(model.merge(), fewest) for model in models]  # a mixture stands on no other folder
     if cache is not None:
         families.append("cache")
         parts.append(NGramCache(first.vocabulary_size, cache.words, cache.order))

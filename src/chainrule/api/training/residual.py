@@ -86,7 +86,7 @@ def open_known(residual_of: int | NGramConfig | str | os.PathLike[str]) -> Known
             f"{residual_of}: is a model of family {model.family!r}; residual_of takes a model that continues texts and "
             "whose probabilities sum to one, or the order of an n-gram model"
         )
-    return Known(os.fspath(residual_of), model=model)
+    return Known(os.fspath(residual_of), model=model.merge())
 
 
 def check_known(known: Known, tokenizer: Tokenizer, data: Mapping[str, str]) -> None:

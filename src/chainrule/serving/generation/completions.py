@@ -24,6 +24,7 @@ from chainrule.serving.generation.texts import (
     Choice,
     ChosenToken,
     Chunk,
+    check_alternatives,
     check_max_tokens,
     check_room,
     check_size,
@@ -118,6 +119,11 @@ class CompletionAnswer:
         if best_of > self._n and body.stream:
             raise ApiError(400, "best_of cannot be streamed: the best text is known at the end", param="best_of")
         max_tokens = DEFAULT_MAX_TOKENS if body.max_tokens is None else body.max_tokens
+        if body.prompt_logprobs is not None and (body.echo or body.stream or body.suffix):
+            raise ApiError(
+                400, "prompt_logprobs: not with echo, stream or suffix; leave it out", param="prompt_logprobs"
+            )
+        check_alternatives(body.prompt_logprobs or 0, served.limits, "prompt_logprobs")
         settings = text_settings(body, served, max_tokens=max_tokens, choices=best_of, top=body.logprobs, form=form)
         self._prompts = encode_prompts(body.prompt, served.causal.tokenizer, served.limits.prompts)
         if body.suffix:
@@ -128,7 +134,7 @@ class CompletionAnswer:
             check_room(served, max(len(prompt.read) for prompt in self._prompts), max_tokens, "prompt")
         check_size(len(self._prompts), sum(len(prompt.ids) for prompt in self._prompts), settings, served.limits)
         self._shows_logprobs = body.logprobs is not None
-        is_scored = bool(body.echo) and self._shows_logprobs
+        is_scored = (bool(body.echo) and self._shows_logprobs) or body.prompt_logprobs is not None
         self._is_empty = max_tokens == 0
         texts = 0 if self._is_empty else len(self._prompts) * best_of
         self.ticket = PendingRequest(texts + is_scored)
@@ -137,7 +143,8 @@ class CompletionAnswer:
         work: list[Generation | Scoring] = []
         if is_scored:
             sequences = [prompt.read for prompt in self._prompts]
-            self.scoring = Scoring(self.ticket, sequences, body.logprobs or 0)
+            top = body.logprobs if body.prompt_logprobs is None else body.prompt_logprobs
+            self.scoring = Scoring(self.ticket, sequences, top or 0)
             work.append(self.scoring)
         for i, prompt in enumerate(self._prompts if not self._is_empty else []):
             part, self._choices[i] = generation(
@@ -176,6 +183,9 @@ class CompletionAnswer:
         logprobs = token_arrays(self._served.names, rows) if rows else [None] * len(texts)
         columns = zip(texts, logprobs, reasons, strict=True)
         entries = [self._entry(index, *column) for index, column in enumerate(columns)]
+        if self._body.prompt_logprobs is not None:
+            prompts = [self._prompt_logprobs(i) for i in range(len(self._prompts))]
+            entries = [{**entry, "prompt_logprobs": prompts[i // self._n]} for i, entry in enumerate(entries)]
         return {**self._head, "choices": entries, "usage": self._usage(used)}
 
     async def chunks(self) -> AsyncIterator[Json]:
@@ -234,6 +244,27 @@ class CompletionAnswer:
             if tops is not None:
                 tops = np.insert(tops[0], 0, 0, axis=0), np.insert(tops[1], 0, 0, axis=0)
         return TokenRows(prompt.ids, log_probs, tops, prompt.offsets, unknown=min(1, len(prompt.ids)))
+
+    def _prompt_logprobs(self, index: int) -> list[Json | None]:
+        """A prompt's tokens as vLLM shows them: by id, with the likeliest ones in their places. rank: None if it is not
+        among them.
+        """
+        rows, names = self._prompt_rows(index), self._served.names
+        shown: list[Json | None] = []
+        for i, (token, log_prob) in enumerate(zip(rows.ids.tolist(), rows.log_probs.tolist(), strict=True)):
+            tops = [] if rows.tops is None else list(zip(*(column[i].tolist() for column in rows.tops), strict=True))
+            ranks = {other: rank for rank, (_, other) in enumerate(tops, 1)}
+            values = {other: value for value, other in tops} | {token: log_prob}
+            entry = {
+                str(other): {
+                    "logprob": finite(value),
+                    "rank": ranks.get(other),
+                    "decoded_token": names.text(other, rows.ids[i - 1] if i else None)[0],
+                }
+                for other, value in values.items()
+            }
+            shown.append(entry if i >= rows.unknown else None)
+        return shown
 
 
 def _chosen_rows(chosen: list[ChosenToken]) -> TokenRows:
@@ -296,6 +327,8 @@ def _chat_prompt(served: ServedModel, body: ChatBody, messages: list[Any], given
     given: the most tokens of the answer, if the request says it.
     """
     chat_model, context = served.causal.chat_model, served.context
+    if variables := body.template_variables(chat_model.format.template.reads):
+        chat_model = chat_model.with_variables(variables)
     answer = min(CHAT_LIMITS.max_tokens, context // 2) if given is None and context is not None else given or 0
     most = kept_tokens(served, body, answer)
     return chat_model.whole_prompt(messages) if most is None else chat_model.prompt(messages, answer, most=most)
@@ -323,6 +356,8 @@ class ChatAnswer:
         """Raises ApiError."""
         if body.chat_template is not None:
             raise ApiError(400, "chat_template: templates of requests are not run; leave it out", param="chat_template")
+        if body.prompt_logprobs is not None:
+            raise ApiError(400, "prompt_logprobs: only in /v1/completions; leave it out", param="prompt_logprobs")
         if body.top_logprobs is not None and not body.logprobs:
             raise ApiError(400, "top_logprobs is given without logprobs: true; send both", param="top_logprobs")
         given = body.max_completion_tokens if body.max_completion_tokens is not None else body.max_tokens
@@ -367,7 +402,7 @@ class ChatAnswer:
             if parts:
                 message |= {"content": None, "tool_calls": joined_calls(parts)}
             reason = _finish_reason(chunk, reader)
-            logprobs = self._logprobs(chunk.tokens)
+            logprobs = self._logprobs(chunk.tokens, None)
             entries.append({"index": index, "message": message, "logprobs": logprobs, "finish_reason": reason})
         return {**self._head, "choices": entries, "usage": token_usage(self._prompt_tokens, used)}
 
@@ -378,6 +413,7 @@ class ChatAnswer:
             for index in range(len(self._choices)):
                 yield self._chunk(index, {"role": "assistant", "content": ""}, None, None)
             readers = [CallReader(self._tools) for _ in self._choices]
+            last: dict[int, int] = {}  # the last token of each text
             async for index, chunk in chunks_of(self._ticket, dict(enumerate(self._choices))):
                 used += len(chunk.tokens)
                 content, parts = readers[index].feed(chunk.text, is_last=chunk.finish_reason is not None)
@@ -386,7 +422,9 @@ class ChatAnswer:
                 delta = {"content": content} if content or not (chunk.finish_reason or self._tools) else {}
                 reason = _finish_reason(chunk, readers[index])
                 if delta or reason or self._body.logprobs:
-                    yield self._chunk(index, delta, self._logprobs(chunk.tokens), reason)
+                    yield self._chunk(index, delta, self._logprobs(chunk.tokens, last.get(index)), reason)
+                if chunk.tokens:
+                    last[index] = chunk.tokens[-1].token
             if self._body.wants_usage:
                 yield {**self._head, "choices": [], "usage": token_usage(self._prompt_tokens, used)}
         finally:
@@ -402,23 +440,22 @@ class ChatAnswer:
             "choices": [{"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": reason}],
         }
 
-    def _logprobs(self, chosen: list[ChosenToken]) -> Json | None:
+    def _logprobs(self, chosen: list[ChosenToken], before: int | None) -> Json | None:
+        """before: the token before them, if there is one."""
         if not self._body.logprobs:
             return None
         content = []
         for token in chosen:
-            entry = self._entry(token.token, token.log_prob)
+            entry = self._entry(token.token, token.log_prob, before)
             tops = [] if token.top is None else list(zip(*(column.tolist() for column in token.top), strict=True))
             entry["top_logprobs"] = [
-                self._entry(other, token.log_prob if other == token.token else log_prob) for log_prob, other in tops
+                self._entry(other, token.log_prob if other == token.token else log_prob, before)
+                for log_prob, other in tops
             ]
             content.append(entry)
+            before = token.token
         return {"content": content, "refusal": None}
 
-    def _entry(self, token: int, log_prob: float) -> Json:
-        text = self._served.names.restore(self._served.tokenizer.vocabulary.token_bytes(token))
-        return {
-            "token": self._served.names.name(token),
-            "logprob": finite(log_prob),
-            "bytes": list(text),
-        }
+    def _entry(self, token: int, log_prob: float, before: int | None) -> Json:
+        text, data = self._served.names.text(token, before)
+        return {"token": text, "logprob": finite(log_prob), "bytes": list(data)}

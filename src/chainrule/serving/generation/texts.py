@@ -11,7 +11,7 @@ import numpy as np
 
 from chainrule.applications.tools import call_grammar
 from chainrule.decoding.config import FORMS, Limits, SamplingConfig
-from chainrule.decoding.form import form_of, form_of_grammar
+from chainrule.decoding.form import form_of, form_of_grammar, rule_of
 from chainrule.decoding.limits import Constraints, GrowingText
 from chainrule.decoding.sampling import Row
 from chainrule.errors import SettingError
@@ -73,12 +73,14 @@ class Choice:
         before: Sequence[bytes],
         stops: Sequence[str],
         *,
+        stop_tokens: Sequence[int] = (),
         offset: int = 0,
         is_live: bool = False,
         shows_tokens: bool = True,
     ) -> None:
-        self._tokenizer, self._has_stops, self._is_live = tokenizer, bool(stops), is_live
-        self._is_written_at_once = not (is_live or stops or shows_tokens)
+        self._tokenizer, self._stop_tokens, self._is_live = tokenizer, frozenset(stop_tokens), is_live
+        self._has_stops = bool(stops or stop_tokens)
+        self._is_written_at_once = not (is_live or self._has_stops or shows_tokens)
         restore = tokenizer.restore if self._is_written_at_once else names.restore
         self._growing = GrowingText(restore, before, stops)
         self._offset = offset
@@ -91,7 +93,12 @@ class Choice:
         self.row: Row | None = None
 
     def until(self, tokens: Sequence[int]) -> bool:
-        """Whether the text has reached a stop string: the row's `until`, if there are stop strings."""
+        """Whether the text has reached a stop string or token: the row's `until`, if there are some. A stop token is no
+        part of the text.
+        """
+        if tokens[-1] in self._stop_tokens:
+            self._before = self._growing.length
+            return True
         self._write(tokens[-1])
         return self._growing.is_stopped
 
@@ -151,6 +158,7 @@ class TextSettings(NamedTuple):
     config: SamplingConfig
     constraints: Constraints
     stops: list[str]
+    stop_tokens: Sequence[int]
     seed: int
     choices: int
     top: int
@@ -173,16 +181,14 @@ def text_settings(
     """
     limits = served.limits
     check_max_tokens(max_tokens, limits)
-    if (top or 0) > limits.logprobs:
-        raise ApiError(400, f"logprobs is {top:,}; expected at most {limits.logprobs}", param="logprobs")
+    check_alternatives(top or 0, limits, "logprobs")
     stops = [body.stop] if isinstance(body.stop, str) else list(body.stop or [])
     if len(stops) > limits.stops:
         raise ApiError(400, f"there are {len(stops):,} stop strings; expected at most {limits.stops}", param="stop")
+    least = max_tokens if body.ignore_eos else min(body.min_tokens or 0, max_tokens)
     try:
         config = sampling_config(body, served.tokenizer.vocabulary_size, defaults)
-        constraints = Constraints(
-            max_tokens=max_tokens, min_tokens=min(body.min_tokens or 0, max_tokens), banned=served.banned, form=form
-        )
+        constraints = Constraints(max_tokens=max_tokens, min_tokens=least, banned=served.banned, form=form)
         if max_tokens:
             constraints.check(served.causal.language_model)
     except SettingError as error:
@@ -192,12 +198,23 @@ def text_settings(
         config,
         constraints,
         [stop for stop in stops if stop],
+        _stop_tokens(body.stop_token_ids or [], served.tokenizer.vocabulary_size),
         seed,
         choices,
         top or 0,
         bool(body.stream),
         top is not None,
     )
+
+
+def _stop_tokens(tokens: list[int], vocabulary_size: int) -> list[int]:
+    """Raises ApiError."""
+    if wrong := [token for token in tokens if not 0 <= token < vocabulary_size]:
+        message = (
+            f"stop_token_ids has {wrong[0]}; expected token ids below {vocabulary_size:,}, as /tokenize gives them"
+        )
+        raise ApiError(400, message, param="stop_token_ids")
+    return tokens
 
 
 def sampling_config(body: SamplingBody, vocabulary_size: int, defaults: SamplingConfig | None = None) -> SamplingConfig:
@@ -209,9 +226,7 @@ def sampling_config(body: SamplingBody, vocabulary_size: int, defaults: Sampling
     temperature = defaults.temperature if body.temperature is None else body.temperature
     top_p = defaults.top_p if body.top_p is None else body.top_p
     top_k = body.top_k if body.top_k is not None and body.top_k > 0 else None
-    if top_p is not None and top_p <= 0:
-        top_k, top_p = 1, None
-    is_greedy = temperature < _COLDEST or top_k == 1
+    is_greedy = temperature < _COLDEST or top_k == 1 or top_p == 0
     return SamplingConfig(
         temperature=0 if is_greedy else temperature,
         top_k=None if is_greedy else top_k,
@@ -255,6 +270,12 @@ def check_size(prompts: int, tokens: int, settings: TextSettings, limits: Server
             "prompts at a time",
             param="max_tokens",
         )
+
+
+def check_alternatives(top: int, limits: ServerLimits, param: str) -> None:
+    """Raises ApiError if a position has more alternatives than are shown."""
+    if top > limits.logprobs:
+        raise ApiError(400, f"{param} is {top:,}; expected at most {limits.logprobs}", param=param)
 
 
 def check_max_tokens(max_tokens: int, limits: ServerLimits) -> None:
@@ -314,12 +335,13 @@ def generation(
             served.names,
             before,
             settings.stops,
+            stop_tokens=settings.stop_tokens,
             offset=offset,
             is_live=settings.is_live,
             shows_tokens=settings.shows_tokens,
         )
         generator = np.random.default_rng([settings.seed, number])
-        until = sink.until if settings.stops else None
+        until = sink.until if settings.stops or settings.stop_tokens else None
         tokens = prompt.tolist()
         form = settings.constraints.begin_form()
         row = Row(tokens, settings.config, settings.constraints, generator, len(tokens), until, settings.top, form=form)
@@ -332,7 +354,8 @@ def generation(
 def form_of_request(body: SamplingBody, served: ServedModel, tools: ToolChoice | None = None) -> Form | None:
     """The form that a request asks for. It may take seconds for the first request of a model. Raises ApiError.
 
-    tools: functions that the answer may call; without any, a request must not offer some.
+    tools: functions that the answer may call; without any, a request must not offer some. Beside functions, another
+    form is that of an answer that calls none.
     """
     for name in ("functions", "function_call", *(() if tools is not None else ("tools", "tool_choice"))):
         if getattr(body, name) not in _NO_TOOLS:
@@ -341,22 +364,27 @@ def form_of_request(body: SamplingBody, served: ServedModel, tools: ToolChoice |
     asked = {name: getattr(body, name) for name in FORMS if getattr(body, name) is not None}
     if (schema := _schema_of(body.response_format)) is not None:
         asked["response_format"] = schema
-    if tools is not None and tools.tools:
-        asked["tools"] = tools
     if len(asked) > 1:
         first, second, *_ = asked
         raise ApiError(400, f"{first} and {second} both say which form a text has; send one", param=second)
-    for name, value in asked.items():
-        try:
-            if name == "tools":
-                grammar = call_grammar(value, several=bool(body.parallel_tool_calls))
-                return form_of_grammar(grammar, served.tokenizer, name)
-            limits = Limits(**{"json_schema" if name == "response_format" else name: value})
-            return form_of(limits, served.tokenizer, "")
-        except SettingError as error:
-            message = str(error).replace("json_schema", name, 1)
-            raise ApiError(400, message, param=name, code="form_not_enforceable") from None
-    return None
+    [(name, value)] = asked.items() or [("tools", None)]
+    text: dict[str, str] = {}
+    try:
+        limits = None if value is None else Limits(**{"json_schema" if name == "response_format" else name: value})
+        form = None if limits is None else form_of(limits, served.tokenizer, "")
+        if tools is None or not tools.tools:
+            return form
+        if limits is not None and not tools.is_required:
+            rule = rule_of(limits)
+            if rule is None:
+                raise ApiError(400, "grammar and tools both say which form a text has; send one", param=name)
+            text = {"text": rule}
+        name = "tools"
+        grammar = call_grammar(tools, several=bool(body.parallel_tool_calls), **text)
+        return form_of_grammar(grammar, served.tokenizer, name)
+    except SettingError as error:
+        message = str(error).replace("json_schema", name, 1)
+        raise ApiError(400, message, param=name, code="form_not_enforceable") from None
 
 
 def _schema_of(asked: Any) -> Any:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import orjson
 
+from chainrule.protocol import END
 from chainrule.serving.generation.token_array_kernels import MOST_OF_ALTERNATIVE, MOST_OF_TOKEN, SPARE, write_arrays
 from chainrule.text.corpus.block import byte_array
 
@@ -82,11 +83,20 @@ class TokenNames:
 
     def name(self, token: int) -> str:
         """The token as the vocabulary spells it; bytes that are no UTF-8 as escapes."""
+        return _text_or_escapes(self._vocabulary.token_bytes(token))
+
+    def text(self, token: int, before: int | None) -> tuple[str, bytes]:
+        """What a token adds to a text, and its bytes; if these are no UTF-8, the text has escapes. </s> is itself.
+
+        before: the token before it, None at the beginning of the text.
+        """
         spelled = self._vocabulary.token_bytes(token)
-        try:
-            return spelled.decode()
-        except UnicodeDecodeError:
-            return "bytes:" + "".join(f"\\x{byte:02x}" for byte in spelled)
+        if token == END or before in (None, END):
+            data = self.restore(spelled)
+        else:
+            prefix = self._vocabulary.token_bytes(before)
+            data = self.restore(prefix + b" " + spelled).removeprefix(self.restore(prefix))
+        return _text_or_escapes(data or (spelled if token == END else data)), data
 
     def json(
         self, tokens: Int32[ndarray, " T"]
@@ -101,6 +111,13 @@ class TokenNames:
             self._bytes[begin:end] = data
             self._begins[token], self._ends[token], self._size = begin, end, end
         return self._bytes, self._begins, self._ends
+
+
+def _text_or_escapes(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return "bytes:" + "".join(f"\\x{byte:02x}" for byte in data)
 
 
 def finite(log_prob: float) -> float:
