@@ -194,7 +194,7 @@ def source_of(text: Source | Paths, document: Document | None = None) -> Source:
     """A Source as it is; paths as a Corpus. document: see `read_as`. Raises as `Corpus.of`."""
     if isinstance(text, Source) and not isinstance(text, type):  # the class Lines itself has a Source's attributes
         return text
-    paths = as_paths(text)  # type: ignore[arg-type]
+    paths = as_paths(text)
     missing = next((path for path in paths if path != STANDARD_INPUT and not os.path.exists(path)), None)
     if missing is not None and not _LIKE_A_PATH.search(missing):
         raise TextError(
