@@ -301,6 +301,7 @@ def evaluate(
     from chainrule.api.seq2seq.seq2seq_model import is_seq2seq
     from chainrule.api.speech.speech_model import hears_sounds
 
+    is_reading_set = reading != DEFAULT_READING or label_field != "label"
     if of_words := given_settings(words):
         if (
             texts
@@ -308,7 +309,7 @@ def evaluate(
             or suites is not None
             or pseudo is not None
             or strict
-            or reading != DEFAULT_READING
+            or is_reading_set
             or not ends
         ):
             raise CycloptsError(
@@ -323,7 +324,7 @@ def evaluate(
             or suites is not None
             or pseudo is not None
             or strict
-            or reading != DEFAULT_READING
+            or is_reading_set
             or not ends
         ):
             raise CycloptsError(
@@ -345,7 +346,7 @@ def evaluate(
             raise CycloptsError(msg=f"{name} takes files; standard input is /dev/stdin there.")
         if texts:
             raise CycloptsError(msg=f"TEXTS and {name} are both given; choose one.")
-        if reading != DEFAULT_READING:
+        if is_reading_set:
             raise CycloptsError(msg=f"The options that say how to read texts are for TEXTS, not for {name}.")
     if suites is not None:
         if not ends:
@@ -364,6 +365,8 @@ def evaluate(
             raise CycloptsError(msg=f"{model} holds word vectors; measure them with --similarity or --analogies.")
         raise CycloptsError(msg="TEXTS is missing.")
     if hears_sounds(model):
+        if is_reading_set:
+            raise CycloptsError(msg=f"{model} is measured on sounds; leave out the options that say how to read texts.")
         evaluate_speech(model, texts, speech, strict=strict, json=json)
         return
     if speech != NO_MEASURING:
