@@ -17,6 +17,7 @@ from chainrule.cli.shared.options import (
     ModelOutput,
     ModelPath,
     ModelTokenizerName,
+    Number,
     Overwrite,
     TextFile,
     WholeNumber,
@@ -41,6 +42,7 @@ def prune(
     output: ModelOutput,
     entropy: Annotated[
         float | None,
+        Number,
         Parameter(help="Drop n-grams whose removal raises the perplexity by less than this fraction, such as 1e-8."),
     ] = None,
     to_ngrams: Annotated[
@@ -155,6 +157,7 @@ def mix(
     ] = None,
     weights: Annotated[
         tuple[float, ...],
+        Number,
         Parameter(
             help="A weight for each model, the cache last: 0.7 0.3. In a linear mixture they must sum to 1.",
             consume_multiple=True,

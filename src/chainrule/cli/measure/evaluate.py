@@ -12,7 +12,7 @@ from chainrule.api.seq2seq.config import MeasureOptions
 from chainrule.api.texts.config import SurprisalOptions
 from chainrule.api.vectors.config import VectorsEvaluation
 from chainrule.base.tables import count_of
-from chainrule.cli.shared.models import labels_inputs, open_model
+from chainrule.cli.shared.models import labels_inputs, open_model, open_vectors
 from chainrule.cli.shared.options import (
     FILE,
     NO_FLAGS,
@@ -203,11 +203,10 @@ def evaluate_vectors(model: Path, options: dict[str, Any], *, json: bool) -> Non
     Raises CycloptsError, SettingError, TextError, ModelFormatError.
     """
     from chainrule.api.vectors.evaluate import evaluate_vectors as measure
-    from chainrule.api.vectors.word_vectors import load_vectors
 
     VectorsEvaluation(**options)  # raises SettingError, before anything is opened
     with progress_bar() as progress:
-        measurement = measure(load_vectors(model, progress=progress), progress=progress, **options)
+        measurement = measure(open_vectors(model, progress), progress=progress, **options)
     if json:
         print_json(measurement.as_json())
         return
