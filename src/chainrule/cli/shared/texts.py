@@ -228,9 +228,10 @@ class MixOptions:
             raise CycloptsError(msg="TEXTS is missing; put it before options that take several words.")
         from chainrule.text.corpus.mix import Mix
 
-        shares = dict(with_shares("--mix", self.mix))
         reading.check_effect(self.names, beside)
-        return Mix.of(shares, seed=self.mix_seed, size=self.mix_bytes, reading=reading.reading)
+        return Mix.of(
+            dict(with_shares("--mix", self.mix)), seed=self.mix_seed, size=self.mix_bytes, reading=reading.reading
+        )
 
 
 def text_for(
