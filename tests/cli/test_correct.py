@@ -197,7 +197,7 @@ def test_literal_markers_are_left_alone(folder: Path, chainrule: Callable[..., R
             ["--corrector-weight", "nan", "--corrector", "c"],
             "--corrector-weight is nan; expected a finite number, 0 to",
         ),
-        (["--field", "nosuch"], "--field is for records, and bad.txt is plain text; --document record"),
+        (["--field", "nosuch"], "bad.txt, line 1: is not JSON"),
     ],
 )
 def test_wrong_options_are_clear_errors(

@@ -13,6 +13,7 @@ import numpy as np
 
 from chainrule.errors import SettingError, TextError
 from chainrule.text.lookup import looked_up
+from chainrule.text.numbers import number_of
 from chainrule.text.tables import read_table
 
 if TYPE_CHECKING:
@@ -217,7 +218,7 @@ def _number(record: Record, name: str, *, empty: bool = False) -> float:
     if empty and value in ("", "NA"):
         return math.nan
     try:
-        number = float(value)
+        number = number_of(value)
     except ValueError:
         number = math.nan
     if not math.isfinite(number):

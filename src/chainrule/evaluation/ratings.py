@@ -16,6 +16,7 @@ from chainrule.base.correlation import correlation, interval, rank_correlation
 from chainrule.base.json import finite_figures
 from chainrule.drawing.pages import html_table
 from chainrule.errors import TextError
+from chainrule.text.numbers import number_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -139,7 +140,7 @@ def means_of(log_probs: Float32[ndarray, "units scale"], scale: Sequence[str]) -
 
 def _rating(label: str, place: str) -> float:
     try:
-        rating = float(label)
+        rating = number_of(label)
     except ValueError:
         rating = math.nan
     if not math.isfinite(rating):

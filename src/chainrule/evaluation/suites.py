@@ -31,6 +31,7 @@ from chainrule.evaluation.surprisal import log_word_ends
 from chainrule.evaluation.token_scores import score_tokens
 from chainrule.text.corpus.plain_text import lines_of
 from chainrule.text.corpus.records import as_written, raise_error
+from chainrule.text.numbers import whole_number_of
 from chainrule.text.tokenization.tokenizer import documents_of
 from chainrule.text.units import is_white, split_words, words_of
 
@@ -350,7 +351,8 @@ def _item(record: Any, number: str, formulas: Iterable[tuple[str, Formula]]) -> 
         for condition in record["conditions"]:
             regions: dict[int, str] = {}
             for region in condition["regions"]:
-                own, content = int(region["region_number"]), region["content"]
+                own, content = region["region_number"], region["content"]
+                own = whole_number_of(own) if isinstance(own, str) else int(own)
                 if own in regions:
                     raise TextError(f"condition {condition['condition_name']!r} has region {own} twice")
                 if not isinstance(content, str):

@@ -14,13 +14,15 @@ import struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chainrule.errors import ModelFormatError
+from chainrule.text.tokenization.subword import is_sound_map, library
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     Json = dict[str, Any]
 
 SPACE = "▁"
+_HIDING = 0x100000  # private characters, which stand for symbols while a text is normalised
 _LINE_ENDS: Json = {"type": "Split", "pattern": {"Regex": "\\n+"}, "behavior": "Isolated", "invert": False}
 _BPE_DEFAULTS = {"dropout": None, "continuing_subword_prefix": None, "end_of_word_suffix": None}
 
@@ -54,8 +56,7 @@ def definition_of_merged(
     match text. added: ids of tokens that match text as they are. adds_space: whether a space is put before each text.
     cuts_lines: whether line ends are never merged with other characters.
     """
-    replaced = {"type": "Replace", "pattern": {"String": " "}, "content": SPACE}
-    restored = {"type": "Replace", "pattern": {"String": SPACE}, "content": " "}
+    replaced, restored = _replacement(" ", SPACE), _replacement(SPACE, " ")
     prepended = [{"type": "Prepend", "prepend": SPACE}] * adds_space
     stripped = [{"type": "Strip", "content": " ", "start": 1, "stop": 0}] * adds_space
     return tokenizer_definition(
@@ -111,30 +112,41 @@ def definition_of_unigrams(
     pieces: Sequence[tuple[str, float]],
     *,
     unknown: int,
+    unmatched: Collection[int],
     special: Sequence[tuple[int, str]] = (),
     added: Sequence[tuple[int, str]],
-    characters: str,
+    symbols: Sequence[str] = (),
+    characters: bytes,
     adds_space: bool,
     drops_spaces: bool,
     names_bytes: bool,
 ) -> bytes:
     """A tokenizer.json of a unigram model. pieces: with log-probabilities.
 
-    unknown: the index of the unknown piece. special: ids and texts of tokens that never match text. added: of tokens
-    wherever they occur. characters: SentencePiece's table of replaced characters, in base 64. adds_space: whether a
-    space is put before each text. drops_spaces: whether spaces at the ends are removed, and runs of spaces become one.
-    names_bytes: whether unknown characters are written as bytes.
+    unknown: the index of the unknown piece. unmatched: indices of pieces that text never contains. special: ids and
+    texts of tokens that never match text. added: of tokens wherever they occur, which separate what is normalised and
+    tokenized. symbols: pieces that are not normalised. characters: SentencePiece's table of replaced characters.
+    adds_space: whether a space is put before each text. drops_spaces: whether spaces at the ends are removed, and runs
+    of spaces become one. names_bytes: whether unknown characters are written as bytes.
+
+    The library's `Strip` and `Metaspace` are not used for spaces: the first removes all white space of Unicode, the
+    second puts no ▁ before a text that begins with one.
     """
-    normalisers: list[Json] = [{"type": "Precompiled", "precompiled_charsmap": characters}] * bool(characters)
-    if drops_spaces:
-        normalisers += [
-            {"type": "Strip", "strip_left": True, "strip_right": True},
-            {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "},
-        ]
+    hidden = {symbol: chr(_HIDING + i) for i, symbol in enumerate(_replaced(symbols, characters))}
+    normalisers = [_replacement(symbol, code) for symbol, code in hidden.items()]
+    if characters:
+        normalisers.append({"type": "Precompiled", "precompiled_charsmap": base64.b64encode(characters).decode()})
+    normalisers += [_replacement(code, symbol) for symbol, code in hidden.items()]
+    normalisers += [_removal(r"\A +")] * drops_spaces
+    normalisers += [{"type": "Prepend", "prepend": SPACE}] * adds_space
+    normalisers += [_replacement({"Regex": " +"} if drops_spaces else " ", SPACE)]
+    normalisers += [_removal(rf"{SPACE}+\z")] * drops_spaces
     is_one_word = all(SPACE not in piece[1:] for piece, _ in pieces)
-    scheme = {"replacement": SPACE, "prepend_scheme": "always" if adds_space else "never", "split": is_one_word}
-    restored = {"type": "Replace", "pattern": {"String": SPACE}, "content": " "}
+    scheme = {"replacement": SPACE, "prepend_scheme": "never", "split": is_one_word}
+    restored = _replacement(SPACE, " ")
     stripped = [{"type": "Strip", "content": " ", "start": 1, "stop": 0}] * adds_space
+    unmatched = {*unmatched, unknown}
+    worst = min((score for i, (_, score) in enumerate(pieces) if i not in unmatched), default=0.0)
     return tokenizer_definition(
         special=special,
         added=added,
@@ -144,10 +156,31 @@ def definition_of_unigrams(
         model={
             "type": "Unigram",
             "unk_id": unknown,
-            "vocab": [list(piece) for piece in pieces],
+            # The library knows no such pieces. These have a score below that of any sequence of the others.
+            "vocab": [
+                [piece, min(score, len(piece) * worst - 1) if i in unmatched else score]
+                for i, (piece, score) in enumerate(pieces)
+            ],
             "byte_fallback": names_bytes,
         },
     )
+
+
+def _replacement(pattern: str | Json, content: str) -> Json:
+    described = {"String": pattern} if isinstance(pattern, str) else pattern
+    return {"type": "Replace", "pattern": described, "content": content}
+
+
+def _removal(pattern: str) -> Json:
+    return _replacement({"Regex": pattern}, "")
+
+
+def _replaced(symbols: Sequence[str], characters: bytes) -> list[str]:
+    """Return the symbols that contain replaced characters, the longest first."""
+    if not symbols or not is_sound_map(characters):  # `Subword` refuses a damaged table
+        return []
+    normaliser = library().normalizers.Precompiled(characters)
+    return sorted((one for one in symbols if normaliser.normalize_str(one) != one), key=len, reverse=True)
 
 
 def tokenizer_definition(
@@ -178,6 +211,7 @@ _VARINT, _EIGHT_BYTES, _BYTES, _FOUR_BYTES = 0, 1, 2, 5
 _PIECES, _TRAINING, _NORMALISING = 1, 2, 3  # fields of a model
 _PIECE, _SCORE, _KIND = 1, 2, 3  # of a piece
 _NORMAL, _UNKNOWN, _USER_DEFINED, _BYTE = 1, 2, 4, 6  # kinds of pieces; the others are never in a text
+_USER_DEFINED_SCORE = -0.1  # as SentencePiece's, so that it is nearly always better than other pieces
 _MODEL_TYPE, _AS_SUFFIX = 3, 24  # of training
 _CHARACTERS, _ADDS_SPACE, _DROPS_SPACES, _MARKS_SPACES = 2, 3, 4, 5  # of normalising
 _UNIGRAM = 1
@@ -221,13 +255,22 @@ def definition_of_file(data: bytes, source: str, added: Sequence[str] = ()) -> b
     if training.get(_AS_SUFFIX, 0) or not normalising.get(_MARKS_SPACES, 1):
         raise ModelFormatError(f"{source}: has spaces after words, or unmarked ones, which is not supported")
     characters = normalising.get(_CHARACTERS, b"")
-    own = [piece for piece in pieces if piece.kind in (_NORMAL, _UNKNOWN, _BYTE)]
-    added_texts = [*added, *(piece.text for piece in pieces if piece.kind == _USER_DEFINED)]
+    own = [
+        piece._replace(score=_USER_DEFINED_SCORE)
+        if piece.kind == _USER_DEFINED
+        else piece._replace(text=f"{piece.text} ")  # no normalised text has a space, so no text matches it
+        if piece.kind == _UNKNOWN
+        else piece
+        for piece in pieces
+        if piece.kind in (_NORMAL, _UNKNOWN, _USER_DEFINED, _BYTE)
+    ]
     return definition_of_unigrams(
         [(piece.text, piece.score) for piece in own],
-        unknown=own.index(next(piece for piece in own if piece.kind == _UNKNOWN)),
-        added=list(enumerate(added_texts, len(own))),
-        characters=base64.b64encode(characters).decode() if isinstance(characters, bytes) else "",
+        unknown=next(i for i, piece in enumerate(own) if piece.kind == _UNKNOWN),
+        unmatched=[i for i, piece in enumerate(own) if piece.kind == _BYTE],
+        added=list(enumerate(added, len(own))),
+        symbols=[piece.text for piece in own if piece.kind == _USER_DEFINED],
+        characters=characters if isinstance(characters, bytes) else b"",
         adds_space=bool(normalising.get(_ADDS_SPACE, 1)),
         drops_spaces=bool(normalising.get(_DROPS_SPACES, 1)),
         names_bytes=any(piece.kind == _BYTE for piece in own),

@@ -24,6 +24,7 @@ from chainrule.text.corpus.csv_table import rows_of
 from chainrule.text.corpus.plain_text import lines_of
 from chainrule.text.corpus.reading import FORMATS, UTF_8, check_encoding, text_suffix
 from chainrule.text.corpus.records import as_written, json_objects, raise_error, read_field
+from chainrule.text.numbers import is_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -278,18 +279,10 @@ def names_column(first: str, others: Sequence[str], is_csv: bool) -> bool:
     first label of many may occur once.
     """
     times = Counter(others).values()
-    if not times or first in others or _is_number(first):
+    if not times or first in others or is_number(first):
         return False
     is_odd = max(times) > 1 if is_csv else min(times) > 1 and len(others) >= _MANY
-    return is_odd or (len(others) > 1 and all(map(_is_number, others)))
-
-
-def _is_number(label: str) -> bool:
-    try:
-        float(label)
-    except ValueError:
-        return False
-    return True
+    return is_odd or (len(others) > 1 and all(map(is_number, others)))
 
 
 def _tsv_rows(name: str, encoding: str) -> Iterator[tuple[str, str, list[str]]]:

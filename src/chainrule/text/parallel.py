@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     Tokens = Int32[ndarray, " T"]
 
 MESSAGES = "messages"
+FIELDS = ("source", "target")  # of records, where no others are named
 ROLES = ("system", "user", "assistant")
 
 
@@ -168,7 +169,7 @@ def from_records(name: str, source_field: str, target_field: str) -> Pairs:
     """Reads two fields of each object in a file of JSON lines, or conversations, see `turns`. Raises TextError."""
     pairs = Pairs(names=(name, name))
     for number, (place, record) in enumerate(json_objects(name), 1):
-        if MESSAGES in record and source_field not in record:
+        if MESSAGES in record and source_field not in record and (source_field, target_field) == FIELDS:
             for source, target in pairs_of_turns(record, place):
                 pairs.add(source, target, number)
             continue

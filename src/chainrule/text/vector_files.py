@@ -21,6 +21,7 @@ from chainrule.base.files import compressing, replace_file
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
 from chainrule.text.corpus.streams import file_size, open_stream
+from chainrule.text.numbers import is_number, number_of
 from chainrule.text.tokenization.splitters import JOINER
 
 if TYPE_CHECKING:
@@ -41,11 +42,22 @@ _PRINTABLE = re.compile(rb"[\t\r\x20-\x7e]*(\n[^\0-\x08\x0b\x0c\x0e-\x1f\x7f]*)?
 
 @dataclass(frozen=True)
 class Vectors:
-    """The vectors that a file has for a vocabulary. ids: the tokens that have one, without duplicates."""
+    """The vectors that a file has for a vocabulary. ids: the tokens that have one, without duplicates. repeated: how
+    many rows of the file were left out, since the word of each has one before.
+    """
 
     name: str
     ids: Int64[ndarray, " words"]
     rows: Float32[ndarray, "words D"]
+    repeated: int = 0
+
+
+class AllVectors(NamedTuple):
+    """All words of a file, in its order, and their vectors. repeated: the words of further rows, which are left out."""
+
+    words: list[bytes]
+    rows: Float32[ndarray, "words D"]
+    repeated: list[bytes]
 
 
 class _Layout(NamedTuple):
@@ -68,46 +80,49 @@ class _Row(NamedTuple):
 def read_vectors(name: str, tokens: Sequence[bytes], progress: Progress = silent) -> Vectors:
     """Reads the vectors of tokens.
 
-    A token with a joiner that is not in the file gets the vector of the word without the joiner.
-    Raises TextError if the file cannot be read, is cut short, has rows of different widths, two rows for a token, or
+    A token with a joiner that is not in the file gets the vector of the word without the joiner. Of several rows of a
+    word, the first counts. Raises TextError if the file cannot be read, is cut short, has rows of different widths, or
     something other than a number.
     """
     exact = {token: i for i, token in enumerate(tokens)}
     bare = _without_joiners(tokens)
     own: dict[int, Float32[ndarray, " D"]] = {}
     without_joiner: dict[int, Float32[ndarray, " D"]] = {}
-    places: dict[bytes, int] = {}
+    seen: set[bytes] = set()
+    repeated = 0
     with _opened(name, "reading word vectors", progress) as (layout, rows_of_file):
         for row in rows_of_file:
-            if row.word in exact or row.word in bare:
-                _note_place(name, layout, row, places)
+            if row.word in seen:
+                repeated += 1
+            elif row.word in exact or row.word in bare:
+                seen.add(row.word)
                 numbers = _numbers(name, layout, row)
                 if row.word in exact:
                     own[exact[row.word]] = numbers
                 without_joiner |= dict.fromkeys(bare.get(row.word, ()), numbers)
     vectors = without_joiner | own
     rows = np.array(list(vectors.values()), np.float32).reshape(len(vectors), layout.width)
-    return Vectors(name, np.array(list(vectors), np.int64), rows)
+    return Vectors(name, np.array(list(vectors), np.int64), rows, repeated)
 
 
-def read_all_vectors(name: str, progress: Progress = silent) -> tuple[list[bytes], Float32[ndarray, "words D"]]:
-    """All words of a file, in its order, and their vectors. Raises TextError as `read_vectors`."""
-    places: dict[bytes, int] = {}
-    rows: list[Float32[ndarray, " D"]] = []
+def read_all_vectors(name: str, progress: Progress = silent) -> AllVectors:
+    """Raises TextError as `read_vectors`."""
+    vectors: dict[bytes, Float32[ndarray, " D"]] = {}
+    repeated: list[bytes] = []
     with _opened(name, "reading word vectors", progress) as (layout, rows_of_file):
         for row in rows_of_file:
-            _note_place(name, layout, row, places)
-            rows.append(_numbers(name, layout, row))
-    return list(places), np.array(rows, np.float32).reshape(len(rows), layout.width)
+            if row.word in vectors:
+                repeated.append(row.word)
+            else:
+                vectors[row.word] = _numbers(name, layout, row)
+    rows = np.array(list(vectors.values()), np.float32).reshape(len(vectors), layout.width)
+    return AllVectors(list(vectors), rows, repeated)
 
 
 def words_of_file(name: str, progress: Progress = silent) -> list[bytes]:
-    """All words of a file, in its order, without reading their vectors. Raises TextError as `read_vectors`."""
-    places: dict[bytes, int] = {}
-    with _opened(name, "reading words", progress) as (layout, rows_of_file):
-        for row in rows_of_file:
-            _note_place(name, layout, row, places)
-    return list(places)
+    """The distinct words of a file, in its order, without reading their vectors. Raises TextError as `read_vectors`."""
+    with _opened(name, "reading words", progress) as (_, rows_of_file):
+        return list(dict.fromkeys(row.word for row in rows_of_file))
 
 
 def write_vectors(
@@ -151,14 +166,6 @@ def _opened(name: str, what: str, progress: Progress) -> Iterator[tuple[_Layout,
             _check_count(name, layout, count)
 
         yield layout, rows()
-
-
-def _note_place(name: str, layout: _Layout, row: _Row, places: dict[bytes, int]) -> None:
-    """Adds the row's place to those of the words before. Raises TextError if the word is among them."""
-    first = places.setdefault(row.word, row.place)
-    if first != row.place:
-        unit, word = "word" if layout.is_binary else "line", row.word.decode(errors="replace")
-        raise TextError(f"{name}: {unit} {row.place:,}, {word!r}, repeats {unit} {first:,}; keep one of them")
 
 
 def _check_count(name: str, layout: _Layout, count: int) -> None:
@@ -207,7 +214,7 @@ def _text(name: str, file: io.BufferedReader[Any], layout: _Layout) -> Iterator[
         if numbers.count(b" ") != layout.width - 1 or b"  " in line or b"\t" in line:  # or a word with spaces
             parts = line.rsplit(None, layout.width)
             word, numbers = parts[0], b" ".join(parts[1:])
-            if len(parts) <= layout.width or (_is_number(word.split()[-1]) and b" " in word):
+            if len(parts) <= layout.width or (is_number(word.split()[-1]) and b" " in word):
                 raise _width_error(name, layout, place, _trailing_numbers(line))
         yield _Row(place, word, numbers)
 
@@ -248,9 +255,16 @@ def _width_error(name: str, layout: _Layout, place: int, numbers: int) -> TextEr
 
 def _decimals(numbers: bytes) -> Float32[ndarray, " D"]:
     """The numbers of a line; NaN for a part that is not a number."""
-    values = np.array([float(part) if _is_number(part) else np.nan for part in numbers.split()])
+    values = np.array([_number(part) for part in numbers.split()])
     with np.errstate(over="ignore"):
         return values.astype(np.float32)
+
+
+def _number(part: bytes) -> float:
+    try:
+        return number_of(part)
+    except ValueError:
+        return np.nan
 
 
 def _line(name: str, file: io.BufferedReader[Any]) -> bytes:
@@ -267,15 +281,7 @@ def _is_text(head: bytes, width: int) -> bool:
 
 def _trailing_numbers(line: bytes) -> int:
     """How many numbers are at the end of a line, not counting its first part."""
-    return sum(1 for _ in takewhile(_is_number, reversed(line.split()[1:])))
-
-
-def _is_number(part: bytes) -> bool:
-    try:
-        float(part)
-    except ValueError:
-        return False
-    return True
+    return sum(1 for _ in takewhile(is_number, reversed(line.split()[1:])))
 
 
 class _Raw(io.RawIOBase):

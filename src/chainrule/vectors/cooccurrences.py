@@ -21,6 +21,7 @@ from chainrule.base.threads import run, run_all
 from chainrule.errors import TextError, os_errors_as
 from chainrule.protocol import END
 from chainrule.text.corpus.streams import file_size, open_stream
+from chainrule.text.numbers import number_of
 from chainrule.text.tokenization.vocabulary import MARKER_TOKENS
 from chainrule.text.tokenization.vocabulary_kernels import FIRST_ORDINARY
 from chainrule.vectors.cooccurrence_kernels import UNIT, count_rows, merge_rows, sort_positions
@@ -179,7 +180,7 @@ def _read_lines(path: Path, progress: Progress) -> CooccurrenceFile:
                 counts = np.array(texts, np.float64)
             except ValueError:
                 _raise_line(name, rows, number)
-            if ((counts < _LEAST) | ~(counts <= _MOST)).any():  # NaN is neither
+            if ((counts < _LEAST) | ~(counts <= _MOST)).any() or b"_" in b"".join(texts):  # NaN is neither
                 _raise_line(name, rows, number)
             parts.append(
                 (
@@ -220,7 +221,7 @@ def _raise_line(name: str, rows: list[list[bytes]], before: int) -> None:
     """Raises TextError for the first row that is wrong."""
     for number, row in enumerate(rows, before + 1):
         try:
-            is_right = len(row) == 3 and _LEAST <= float(row[2]) <= _MOST
+            is_right = len(row) == 3 and _LEAST <= number_of(row[2]) <= _MOST
         except ValueError:
             is_right = False
         if not is_right:

@@ -23,6 +23,7 @@ from chainrule.base.correlation import correlation, interval, rank_correlation
 from chainrule.base.json import finite_figures
 from chainrule.errors import SettingError, TextError
 from chainrule.text.corpus.streams import open_stream
+from chainrule.text.numbers import number_of
 
 if TYPE_CHECKING:
     import os
@@ -144,7 +145,7 @@ def _fields(line: str) -> list[str]:
 
 def _number(field: str) -> float | None:
     try:
-        return float(field)
+        return number_of(field)
     except ValueError:
         return None
 

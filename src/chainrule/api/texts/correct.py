@@ -45,6 +45,7 @@ from chainrule.text.corpus.corpus import Corpus, Lines, source_of
 from chainrule.text.corpus.corpus import read_as as whole_files
 from chainrule.text.corpus.plain_text import lines_of
 from chainrule.text.lookup import looked_up
+from chainrule.text.numbers import number_of
 from chainrule.text.parallel import Pairs
 from chainrule.text.tokenization.config import OF_WORDS
 
@@ -224,7 +225,7 @@ def read_lexicon(path: str | PathLike[str]) -> dict[str, float]:
         if len(fields) > 2:
             raise TextError(f"{path}, line {number}: {len(fields)} fields; expected a word, and maybe its count")
         try:
-            count = float(fields[1]) if len(fields) == 2 else 1.0
+            count = number_of(fields[1]) if len(fields) == 2 else 1.0
         except ValueError:
             count = nan
         if not 0 <= count < inf:

@@ -278,7 +278,7 @@ def filter(
         check_model(difference)
     texts: list[str] = []
     source = source_of(source, model.document)
-    field = source.reading.field if isinstance(source, Corpus) else "text"
+    field = source.reading.text_field if isinstance(source, Corpus) else "text"
     with ScoreFile() as scores:
         blocks, threshold = passing(
             source,

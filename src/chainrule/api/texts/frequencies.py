@@ -18,6 +18,7 @@ from chainrule.errors import SettingError, TextError
 from chainrule.protocol import BEGIN, END, UNKNOWN
 from chainrule.text.corpus.corpus import source_of
 from chainrule.text.lookup import looked_up
+from chainrule.text.numbers import number_of
 from chainrule.text.tokenization.vocabulary import MARKER_TOKENS
 
 if TYPE_CHECKING:
@@ -189,7 +190,7 @@ def _read_counts(path: Path) -> dict[str, float]:
         if not line.strip() or " " in word:
             continue
         try:
-            value = float(count)
+            value = number_of(count)
         except ValueError:
             value = math.nan
         if not tab or not 0 <= value < math.inf:

@@ -20,6 +20,7 @@ from chainrule.errors import TextError
 from chainrule.evaluation.ranking import DEPTH, RankingFigures, measure_rankings
 from chainrule.protocol import UNKNOWN
 from chainrule.text.corpus.plain_text import lines_of
+from chainrule.text.numbers import whole_number_of
 from chainrule.text.tables import read_table
 from chainrule.text.tokenization.tokenizer import documents_of
 
@@ -187,7 +188,7 @@ def _judgements(judgements: Paths | Mapping[str, Mapping[str, int]]) -> dict[str
             continue
         try:
             query, _, document, grade = columns
-            grades.setdefault(query, {})[document] = int(grade)
+            grades.setdefault(query, {})[document] = whole_number_of(grade)
         except ValueError:
             raise TextError(
                 f"{name}, line {number}: found {line!r}; expected a query, 0, a document and its grade, a whole number"

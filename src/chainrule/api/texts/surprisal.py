@@ -321,7 +321,7 @@ class Surprisals:
     @property
     def _field(self) -> str:
         """The field of records that has the text."""
-        return self._source.reading.field if isinstance(self._source, Corpus) else ""
+        return self._source.reading.text_field if isinstance(self._source, Corpus) else ""
 
     def _by_suffix(self) -> Iterator[tuple[str, Model]]:
         """The models, with the end of the names of their columns."""

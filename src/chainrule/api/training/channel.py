@@ -19,6 +19,7 @@ from chainrule.base.arguments import check_text_pairs
 from chainrule.base.options import takes
 from chainrule.errors import TextError
 from chainrule.text.corpus.plain_text import lines_of
+from chainrule.text.numbers import number_of
 from chainrule.text.parallel import pairs_of
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def read_error_pairs(path: str | PathLike[str]) -> ErrorPairs:
                 f"{path}, line {number}: {len(fields)} columns; expected wrong<TAB>right or wrong<TAB>right<TAB>count"
             )
         try:
-            count = float(fields[2]) if len(fields) == 3 else 1.0
+            count = number_of(fields[2]) if len(fields) == 3 else 1.0
         except ValueError:
             raise TextError(f"{path}, line {number}: {fields[2]!r} is not a count; expected a number") from None
         if not 0 < count < float("inf"):

@@ -18,6 +18,7 @@ from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.tokenizers import tokenizer_entry, tokenizer_from
 from chainrule.base.arguments import as_path, check_least, check_type
 from chainrule.base.files import FolderPath, check_new_file
+from chainrule.base.tables import count_of
 from chainrule.errors import ModelFormatError, OutputError, SettingError, TextError, opening_folder
 from chainrule.report.model_card import model_card, model_rows
 from chainrule.storage.model_folder import VOCABULARY_ARRAYS, check_target, open_model, save_model, saved_family
@@ -347,8 +348,8 @@ def load_vectors(path: str | os.PathLike[str], *, progress: ProgressOption = Non
         return _of_fasttext(read_fasttext(path), os.fspath(path))
     if not Path(path).exists():
         raise TextError(f"{os.fspath(path)}: there is no such file or folder; expected word vectors")
-    words, rows = read_all_vectors(os.fspath(path), callback(progress))
-    return _of_file(words, {"vectors": rows}, os.fspath(path))
+    found = read_all_vectors(os.fspath(path), callback(progress))
+    return _of_file(found.words, {"vectors": found.rows}, os.fspath(path), repeated=found.repeated)
 
 
 def _load_folder(path: Path) -> WordVectors:
@@ -369,8 +370,13 @@ def _of_file(
     name: str,
     settings: dict[str, Any] | None = None,
     ngrams: Ngrams | None = None,
+    repeated: Sequence[bytes] = (),
 ) -> WordVectors:
-    """The vectors of a file, without those of markers and of words that are empty or have white space."""
+    """The vectors of a file, without those of markers and of words that are empty or have white space.
+
+    repeated: the words of rows that were left out. The record has warnings about them, words with white space, and
+    words that are not UTF-8.
+    """
     markers = {marker.encode() for marker in MARKER_TOKENS}
     kept = [i for i, word in enumerate(words) if word not in markers and len(word.split()) == 1 and b"\0" not in word]
     if not kept:
@@ -384,7 +390,28 @@ def _of_file(
         raise ModelFormatError(f"{name}: {error}; expected each word once") from error
     tokenizer = Tokenizer(splitter_named("whitespace"), vocabulary)
     record = {"family": FAMILY, "settings": settings or {}, "read_from": name, "chainrule": __version__}
+    spaced = [word for word in words if len(word.split()) > 1 or b"\0" in word]
+    odd = [words[i] for i in kept if not _is_utf_8(words[i])]
+    warnings = [
+        f"{name}: {what.format(count_of(len(some), noun), repr(some[0].decode(errors='replace')))}"
+        for some, noun, what in (
+            (repeated, "row", "left out {} of repeated words, such as {}; the first row of each is kept"),
+            (spaced, "word", "left out {} with white space or a zero byte inside, such as {}"),
+            (odd, "word", "{} not in UTF-8, such as {}; wrong bytes are shown as U+FFFD"),
+        )
+        if some
+    ]
+    if warnings:
+        record["warnings"] = warnings
     return WordVectors(tokenizer, arrays, settings or {}, record, ngrams)
+
+
+def _is_utf_8(word: bytes) -> bool:
+    try:
+        word.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _of_fasttext(model: FastText, name: str) -> WordVectors:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from chainrule.errors import TextError
 from chainrule.text.corpus.plain_text import line_blocks
 from chainrule.text.corpus.streams import file_size, open_stream
+from chainrule.text.numbers import number_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,7 +69,8 @@ _LARGEST_SCORE = 1e30  # sums and products of scores stay finite
 def finite_score(value: object, line: Line, what: str) -> float:
     """A finite number from a text. what: the number's name, for the message. Raises TextError."""
     try:
-        number = float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else None
+        is_number = isinstance(value, str | int | float) and not isinstance(value, bool)
+        number = number_of(str(value)) if is_number else None
     except (ValueError, OverflowError):
         number = None
     if value is None:

@@ -41,6 +41,7 @@ from chainrule.base.json import finite
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError, TextError
 from chainrule.text.corpus.reading import COMPRESSIONS
+from chainrule.text.numbers import number_of, whole_number_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -240,8 +241,8 @@ def looks_like_srilm(line: str) -> bool:
     try:
         return (
             len(fields) >= 3
-            and int(fields[2]) == len(fields) - 3
-            and math.isfinite(float(fields[0]) + float(fields[1]))
+            and whole_number_of(fields[2]) == len(fields) - 3
+            and math.isfinite(number_of(fields[0]) + number_of(fields[1]))
         )
     except ValueError:
         return False

@@ -8,7 +8,14 @@ from typing import Annotated, Literal, cast
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.base.tables import text_of_rows
-from chainrule.cli.shared.models import check_model_target, check_shards_target, is_arpa, open_model, save_or_keep
+from chainrule.cli.shared.models import (
+    check_model_target,
+    check_shards_target,
+    is_arpa,
+    note_warnings,
+    open_model,
+    save_or_keep,
+)
 from chainrule.cli.shared.options import (
     NO_FLAGS,
     Flags,
@@ -206,6 +213,8 @@ def _convert_vectors(source: Path, target: Path, *, overwrite: bool) -> None:
 
     with progress_bar() as progress:
         vectors = convert_vectors(source, target, overwrite=overwrite, progress=progress)
+    if source.is_file():
+        note_warnings(vectors.record)
     print(f"{target}: {len(vectors):,} words, {vectors.vectors.shape[1]:,} dimensions")
 
 
@@ -233,6 +242,8 @@ def info(model: ModelPath, /, *, json: Json = False) -> None:
         print_json({"model": str(model), **summary.as_json()})
     else:
         print(summary)
+    if summary.family == "vectors" and model.is_file():
+        note_warnings(summary.record)
 
 
 def verify(

@@ -15,6 +15,7 @@ from chainrule.cli.shared.options import (
     Json,
     ModelMarkerRule,
     ModelTokenizerName,
+    Number,
     Overwrite,
     TextFiles,
     WholeNumber,
@@ -162,6 +163,7 @@ def pixels(
     ],
     size: Annotated[
         tuple[int, ...],
+        WholeNumber,
         Parameter(
             help="Of a text: height and width that pictures are brought to; one number: both; by default 32.",
             consume_multiple=True,
@@ -208,8 +210,12 @@ def pixels(
 def filter_texts(
     *texts: TextFiles,
     model: Annotated[Path, Parameter(help="A model folder or ARPA file, of text like what to keep.")],
-    keep: Annotated[float | None, Parameter(help="Keep this share of the documents, above 0 and up to 1.")] = None,
-    below: Annotated[float | None, Parameter(help="Keep documents that score at most this, in bits per token.")] = None,
+    keep: Annotated[
+        float | None, Number, Parameter(help="Keep this share of the documents, above 0 and up to 1.")
+    ] = None,
+    below: Annotated[
+        float | None, Number, Parameter(help="Keep documents that score at most this, in bits per token.")
+    ] = None,
     difference: Annotated[
         Path | None, Parameter(help="A model of the other text: score by the difference of the cross-entropies.")
     ] = None,

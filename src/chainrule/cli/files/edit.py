@@ -17,6 +17,7 @@ from chainrule.cli.shared.options import (
     ModelOutput,
     ModelPath,
     ModelTokenizerName,
+    Number,
     Overwrite,
     TextFile,
     WholeNumber,
@@ -41,6 +42,7 @@ def prune(
     output: ModelOutput,
     entropy: Annotated[
         float | None,
+        Number,
         Parameter(help="Drop n-grams whose removal raises the perplexity by less than this fraction, such as 1e-8."),
     ] = None,
     to_ngrams: Annotated[
@@ -83,6 +85,8 @@ def prune(
         raise CycloptsError(msg=f"Give one of {', '.join(methods)}.")
     if histories != "discounts" and entropy is None and to_ngrams is None:
         raise CycloptsError(msg="--histories is for --entropy and --to-ngrams.")
+    if reading != DEFAULT_READING and for_text is None and histories in _NO_TEXT:
+        raise CycloptsError(msg="The options that say how to read texts are for --for-text, or a text as --histories.")
     check_model_target(output, overwrite=overwrite, ngrams=True)
     began = time.perf_counter()
     with progress_bar() as progress:
@@ -109,6 +113,9 @@ def prune(
     print(f"{output}: {bytes_shown(size)}, {seconds:.1f} s")
 
 
+_NO_TEXT = ("discounts", "chain")  # --histories that are no text
+
+
 def _was_pruned(model: Model) -> bool:
     return bool(model.record.get("pruned")) or any(model.record.get("settings", {}).get("prune", ()))
 
@@ -133,7 +140,7 @@ def _prune(
         small = prune_to_text(large, source, progress)
         note_repairs(source)
         return small
-    weights = histories if histories in ("discounts", "chain") else text_for([path], reading, histories)
+    weights = histories if histories in _NO_TEXT else text_for([path], reading, histories)
     return prune_by_entropy(large, threshold=entropy, ngrams=to_ngrams, histories=weights, progress=progress)
 
 
@@ -150,6 +157,7 @@ def mix(
     ] = None,
     weights: Annotated[
         tuple[float, ...],
+        Number,
         Parameter(
             help="A weight for each model, the cache last: 0.7 0.3. In a linear mixture they must sum to 1.",
             consume_multiple=True,
@@ -239,6 +247,8 @@ def mix(
         raise CycloptsError(msg="--exchange takes a model that --residual-of has made, and an n-gram model.")
     if tune is not None and weights:
         raise CycloptsError(msg="Give either --tune or --weights.")
+    if tune is None and reading != DEFAULT_READING:
+        raise CycloptsError(msg="The options that say how to read texts are for --tune, which is missing.")
     config = MixtureConfig(kind=kind, weights=tuple(weights) or None, buckets=buckets, adaptive=adaptive, gate=gate)
     cached = None if cache is None else CacheConfig(words=cache, order=cache_order)
     heldout = None if tune is None else text_for(models, reading, tune)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.shared.options import MayBeEmpty, WholeNumber
+from chainrule.cli.shared.options import MayBeEmpty, Number, WholeNumber
 from chainrule.cli.shared.screen import note, progress_bar
 from chainrule.errors import SettingError
 
@@ -36,6 +36,7 @@ def lmplz(
     ] = (),
     discount_fallback: Annotated[
         tuple[float, ...] | None,
+        Number,
         _several(
             "--discount_fallback",
             help="Discounts to use where they cannot be estimated: up to three numbers; without any, 0.5 1 1.5.",

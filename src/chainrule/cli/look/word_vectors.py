@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.api.texts.config import NearestOptions
-from chainrule.cli.shared.models import open_model
+from chainrule.cli.shared.models import open_model, open_vectors
 from chainrule.cli.shared.options import (
     NO_FLAGS,
     Flags,
@@ -91,10 +91,8 @@ def nearest_words(
 
 
 def _print_similar(path: Path, word: str, options: NearestOptions, *, contexts: bool, json: bool) -> None:
-    from chainrule.api.vectors.word_vectors import load_vectors
-
     with progress_bar() as progress:
-        vectors = load_vectors(path, progress=progress)
+        vectors = open_vectors(path, progress)
     if contexts:
         ranked = vectors.likeliest_contexts(word, top=options.top)
     else:
@@ -132,10 +130,8 @@ def analogy(
 
     Columns: the score of the rule; the word.
     """
-    from chainrule.api.vectors.word_vectors import load_vectors
-
     with progress_bar() as progress:
-        ranked = load_vectors(vectors, progress=progress).analogy(a, b, c, rule=rule, top=top, restrict=restrict)
+        ranked = open_vectors(vectors, progress).analogy(a, b, c, rule=rule, top=top, restrict=restrict)
     for word, score in ranked:
         if json:
             print_json({"word": word, "score": score})
@@ -155,10 +151,8 @@ def odd(
 
     Columns: the cosine with the mean of all; the word. The odd one comes first.
     """
-    from chainrule.api.vectors.word_vectors import load_vectors
-
     with progress_bar() as progress:
-        ranked = load_vectors(vectors, progress=progress).odd(words)
+        ranked = open_vectors(vectors, progress).odd(words)
     for word, score in ranked:
         if json:
             print_json({"word": word, "score": score})
@@ -186,12 +180,11 @@ def draw_map(
     The page needs no network and no other file.
     """
     from chainrule.api.vectors.map import map_vectors
-    from chainrule.api.vectors.word_vectors import load_vectors
 
     if output.suffix.lower() != ".html":
         raise CycloptsError(msg=f"--output {output}: its name must end in .html.")
     with progress_bar() as progress:
-        loaded = load_vectors(vectors, progress=progress)
+        loaded = open_vectors(vectors, progress)
         shown = map_vectors(
             loaded, output, words=words, method=method, seed=seed, overwrite=overwrite, progress=progress
         )

@@ -331,7 +331,10 @@ def _train_and_heldout(
     if heldout in texts:
         note(f"{heldout}: is also trained on, so the figures will be too good")
     with progress_bar() as progress:
-        whole, rest = (None if not names else reading.corpus(*names) for names in (texts, [heldout] if heldout else []))
+        whole, rest = (
+            None if not names else reading.corpus(*names, beside=[*texts, heldout])
+            for names in (texts, [heldout] if heldout else [])
+        )
         train, measured = parts_of(whole, rest, progress)
         yield train, measured, progress
     note_repairs(train, measured)

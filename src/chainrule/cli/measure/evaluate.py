@@ -12,7 +12,7 @@ from chainrule.api.seq2seq.config import MeasureOptions
 from chainrule.api.texts.config import SurprisalOptions
 from chainrule.api.vectors.config import VectorsEvaluation
 from chainrule.base.tables import count_of
-from chainrule.cli.shared.models import labels_inputs, open_model
+from chainrule.cli.shared.models import labels_inputs, open_model, open_vectors
 from chainrule.cli.shared.options import (
     FILE,
     NO_FLAGS,
@@ -203,11 +203,10 @@ def evaluate_vectors(model: Path, options: dict[str, Any], *, json: bool) -> Non
     Raises CycloptsError, SettingError, TextError, ModelFormatError.
     """
     from chainrule.api.vectors.evaluate import evaluate_vectors as measure
-    from chainrule.api.vectors.word_vectors import load_vectors
 
     VectorsEvaluation(**options)  # raises SettingError, before anything is opened
     with progress_bar() as progress:
-        measurement = measure(load_vectors(model, progress=progress), progress=progress, **options)
+        measurement = measure(open_vectors(model, progress), progress=progress, **options)
     if json:
         print_json(measurement.as_json())
         return
@@ -301,6 +300,7 @@ def evaluate(
     from chainrule.api.seq2seq.seq2seq_model import is_seq2seq
     from chainrule.api.speech.speech_model import hears_sounds
 
+    is_reading_set = reading != DEFAULT_READING or label_field != "label"
     if of_words := given_settings(words):
         if (
             texts
@@ -308,7 +308,7 @@ def evaluate(
             or suites is not None
             or pseudo is not None
             or strict
-            or reading != DEFAULT_READING
+            or is_reading_set
             or not ends
         ):
             raise CycloptsError(
@@ -323,7 +323,7 @@ def evaluate(
             or suites is not None
             or pseudo is not None
             or strict
-            or reading != DEFAULT_READING
+            or is_reading_set
             or not ends
         ):
             raise CycloptsError(
@@ -345,7 +345,7 @@ def evaluate(
             raise CycloptsError(msg=f"{name} takes files; standard input is /dev/stdin there.")
         if texts:
             raise CycloptsError(msg=f"TEXTS and {name} are both given; choose one.")
-        if reading != DEFAULT_READING:
+        if is_reading_set:
             raise CycloptsError(msg=f"The options that say how to read texts are for TEXTS, not for {name}.")
     if suites is not None:
         if not ends:
@@ -364,6 +364,8 @@ def evaluate(
             raise CycloptsError(msg=f"{model} holds word vectors; measure them with --similarity or --analogies.")
         raise CycloptsError(msg="TEXTS is missing.")
     if hears_sounds(model):
+        if is_reading_set:
+            raise CycloptsError(msg=f"{model} is measured on sounds; leave out the options that say how to read texts.")
         evaluate_speech(model, texts, speech, strict=strict, json=json)
         return
     if speech != NO_MEASURING:

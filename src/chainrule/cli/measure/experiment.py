@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from chainrule.cli.shared.options import Json, Overwrite, WholeNumber
+from chainrule.cli.shared.options import Json, Number, Overwrite, WholeNumber
 from chainrule.cli.shared.screen import check_plot_option, note, print_json, progress_bar
 from chainrule.experiments import Name
 
@@ -25,6 +25,7 @@ def experiment(
     seed: Annotated[int, WholeNumber, Parameter(help="The seed of all random numbers.")] = 0,
     minutes: Annotated[
         float | None,
+        Number,
         Parameter(
             help="Of experiments that train networks: train for as many steps as fit this time; by default, for a "
             "minute or two."

@@ -139,7 +139,7 @@ def score(
         # A progress bar would break into the output.
         block_progress = BlockProgress(silent if sys.stdout.isatty() else progress, "scoring")
         keep = {"fields": True} if json and isinstance(source, Corpus) else {}
-        field = source.reading.field if isinstance(source, Corpus) else ""
+        field = source.reading.text_field if isinstance(source, Corpus) else ""
         for block in source.blocks_as_they_come(block_progress, "scoring", **keep):
             if by is not None:
                 _print_units(scorer, block, by, block_progress, field, ended, json=json)

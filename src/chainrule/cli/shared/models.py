@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from cyclopts import CycloptsError
 
@@ -13,11 +13,14 @@ from chainrule.cli.shared.screen import note
 from chainrule.errors import OutputError, SettingError, prefix_errors
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from chainrule.api.models.drafting import Drafting
     from chainrule.api.models.model import Kind, Model
     from chainrule.api.seq2seq.caption_model import CaptionModel
     from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel
     from chainrule.api.speech.speech_model import SpeechModel
+    from chainrule.api.vectors.word_vectors import WordVectors
     from chainrule.base.progress import Progress
     from chainrule.text.tokenization.config import TokenizerConfig
     from chainrule.text.tokenization.vocabulary import Markers
@@ -63,8 +66,8 @@ def open_model(
     from chainrule.api.models.model import check_kind
 
     model = load(path, tokenizer=tokenizer, markers=markers, allow_pickle=allow_pickle, progress=progress)
-    for warning in model.record.get("warnings", []) if path.is_file() else []:
-        note(warning)
+    if path.is_file():
+        note_warnings(model.record)
     if markers is not None and not model.tokenizer.sees_markers:
         note(
             f"--markers has no effect on {path}, whose tokens are pieces of words or characters: a literal <unk> is "
@@ -80,6 +83,22 @@ def open_model(
         note(f"--bos has no effect on {path}, which does not read each text from a beginning token")
     with prefix_errors(str(path)):
         return model if kind is None else check_kind(model, kind)
+
+
+def open_vectors(path: Path, progress: Progress) -> WordVectors:
+    """Opens word vectors, with notes on words of a file that are left out. Raises ModelFormatError, TextError."""
+    from chainrule.api.vectors.word_vectors import load_vectors
+
+    vectors = load_vectors(path, progress=progress)
+    if path.is_file():
+        note_warnings(vectors.record)
+    return vectors
+
+
+def note_warnings(record: Mapping[str, Any]) -> None:
+    """Notes what is odd about a file that was opened."""
+    for warning in record.get("warnings", []):
+        note(warning)
 
 
 def note_drafts(drafting: Drafting | None) -> None:

@@ -13,13 +13,14 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar, get_args, get_origin
 
-from cyclopts import CycloptsError, Group, Parameter
+from cyclopts import CycloptsError, Group, Parameter, convert
 
 from chainrule.api.config import MemoryOptions, RunOptions, TokenOptions, VectorOptions
 from chainrule.api.models.config import GenerateOptions
 from chainrule.api.seq2seq.config import TargetBeam
 from chainrule.base.options import hints_of, is_rare, own_fields_first
 from chainrule.decoding.config import BeamConfig, Limits, SamplingConfig
+from chainrule.text.numbers import is_number, whole_number_of
 from chainrule.text.tokenization.config import TokenizerConfig
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def _integers(type_: Any, tokens: Sequence[Token]) -> Any:
     numbers = []
     for token in tokens:
         try:
-            numbers.append(int(token.value))
+            numbers.append(whole_number_of(token.value))
         except ValueError:
             advice = "; put texts before it" if is_several else ""
             message = f"{token.keyword or 'The value'} takes whole numbers, not {token.value}{advice}."
@@ -54,7 +55,16 @@ def _integers(type_: Any, tokens: Sequence[Token]) -> Any:
     return tuple(numbers) if is_several else numbers[0]
 
 
+def _numbers(type_: Any, tokens: Sequence[Token]) -> Any:
+    """As cyclopts reads them, but 1_0 is no number."""
+    for token in tokens:
+        if "_" in token.value and is_number(token.value.replace("_", "")):
+            raise CycloptsError(msg=f"{token.keyword or 'The value'} takes numbers, not {token.value}.")
+    return convert(type_, tokens)
+
+
 WholeNumber = Parameter(converter=_integers)
+Number = Parameter(converter=_numbers)
 
 
 @dataclass(frozen=True)
@@ -195,10 +205,12 @@ def _parameter(setting: Field[Any], kind: Any, prefix: str = "") -> Parameter:
         negative=() if is_several or setting.metadata["is_switch"] else None,
         allow_leading_hyphen=setting.metadata["hyphens"],
     )
-    is_whole = int in (kind, *get_args(kind)) and float not in get_args(kind)
     if setting.metadata["reads"] == "file":
         return Parameter.combine(parameter, FILE)
-    return Parameter.combine(parameter, WholeNumber) if is_whole else parameter
+    kinds = (kind, *get_args(kind))
+    if float in kinds:
+        return Parameter.combine(parameter, Number)
+    return Parameter.combine(parameter, WholeNumber) if int in kinds else parameter
 
 
 def flags_of_any(configs: Sequence[type[DataclassInstance]], prefix: str = "", without: Sequence[str] = ()) -> Any:

@@ -8,6 +8,7 @@ position: parallel texts, n-best lists with their references.
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -15,13 +16,13 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.base.tables import count_of
-from chainrule.cli.shared.options import Flags, Needs, WholeNumber, flag, given_settings
+from chainrule.cli.shared.options import Flags, Needs, WholeNumber, flag, given_settings, refuse
 from chainrule.cli.shared.screen import note
 from chainrule.errors import SettingError
-from chainrule.text.corpus.reading import UTF_8, Reading, document_in
+from chainrule.text.corpus.reading import TEXT_FIELD, UTF_8, Reading, document_in, is_utf_8, text_suffix
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from chainrule.applications.classifier_inputs import InputKind
@@ -43,7 +44,7 @@ class LabelledOptions:
     """Where a file of labelled texts, or of pairs of them, has its texts and labels."""
 
     field: Annotated[
-        str,
+        str | None,
         flag(Reading, "field"),
         Parameter(
             help="The field of a record, or the column of a table, with the text; of pairs, both, with a comma "
@@ -68,7 +69,7 @@ class LabelledOptions:
                 name,
                 cast("LabelledUnit", unit),
                 on_bad,
-                field=self.field,
+                field=TEXT_FIELD if self.field is None else self.field,
                 label_field=self.label_field,
                 encoding=self.encoding,
             )
@@ -104,7 +105,7 @@ class LabelledOptions:
     @property
     def _both_fields(self) -> tuple[str, str] | None:
         """The fields of both sides, if they are given. Raises CycloptsError."""
-        if self.field == LabelledOptions.field:
+        if self.field is None:
             return None
         first, comma, second = self.field.partition(",")
         if not comma or not first or not second:
@@ -143,23 +144,45 @@ class TextOptions(Flags[Reading]):
             raise SettingError("--document tree is not for this: it reads lines, files or records")
         return Reading(**given_settings(self))
 
-    def source(self, *texts: str) -> Corpus | Treebank:
+    def source(self, *texts: str, beside: Iterable[str | None] = ()) -> Corpus | Treebank:
         """As `corpus`, or trees."""
         if self.of_document == "tree":
             from chainrule.structures.linearized import Treebank
 
             check_read_once(*texts)
-            if given_settings(self).get("encoding", UTF_8) != UTF_8:
-                raise SettingError("--encoding is for lines, files and records; files of trees are UTF-8")
+            given = given_settings(self)
+            if is_utf_8(given.get("encoding", UTF_8)):
+                given.pop("encoding", None)
+            refuse(given.keys() - {"document"}, "is for lines, files and records; trees are in files of UTF-8")
             return Treebank.of(texts)
-        return self.corpus(*texts)
+        return self.corpus(*texts, beside=beside)
 
-    def corpus(self, *texts: str) -> Corpus:
-        """Raises TextError, SettingError; CycloptsError where standard input is named twice."""
+    def corpus(self, *texts: str, beside: Iterable[str | None] = ()) -> Corpus:
+        """The texts. beside: other texts, if any, that the verb reads with the same options.
+
+        Raises TextError, SettingError; CycloptsError where standard input is named twice, or where an option has no
+        effect on any of the texts.
+        """
         from chainrule.text.corpus.corpus import Corpus
 
         check_read_once(*texts)
-        return Corpus.of(texts, self.reading)
+        corpus = Corpus.of(texts, self.reading)
+        self.check_effect(texts, beside, corpus.paths)
+        return corpus
+
+    def check_effect(
+        self, texts: Sequence[str], beside: Iterable[str | None] = (), files: Sequence[str] | None = None
+    ) -> None:
+        """Raises CycloptsError where an option has no effect on any text. files: those of the texts, if known."""
+        given = given_settings(self)
+        others = [name for name in beside if name is not None]
+        names = list(dict.fromkeys([*texts, *others]))
+        if "suffixes" in given and not any(map(os.path.isdir, names)):
+            raise CycloptsError(msg=f"--suffixes chooses files of folders; found no folder: {', '.join(names)}.")
+        files = [*(texts if files is None else files), *others]
+        is_parquet = "-" not in names and all(text_suffix(file) == ".parquet" for file in files)
+        if is_parquet and not is_utf_8(given.get("encoding", UTF_8)):
+            raise CycloptsError(msg=f"--encoding has no effect on {', '.join(names)}: Parquet is always UTF-8.")
 
 
 @Parameter(name="*")
@@ -187,25 +210,37 @@ class MixOptions:
     ] = None
     mix_seed: Annotated[int, WholeNumber, Parameter(help="The seed for sampling documents."), Needs("mix")] = 0
 
-    def source(self, texts: tuple[str, ...], reading: TextOptions) -> Source:
-        """The texts, or the mix. Raises TextError, SettingError; CycloptsError where there is neither or both."""
+    @property
+    def names(self) -> list[str]:
+        """The names of the texts. Raises CycloptsError."""
+        return [name for name, _ in with_shares("--mix", self.mix)]
+
+    def source(self, texts: tuple[str, ...], reading: TextOptions, beside: Iterable[str | None] = ()) -> Source:
+        """The texts, or the mix. beside: as for `TextOptions.corpus`.
+
+        Raises TextError, SettingError; CycloptsError where there is neither or both, and as `TextOptions.corpus`.
+        """
         if texts and self.mix:
             raise CycloptsError(msg="TEXTS and --mix are both given; name all texts in --mix, each with its share.")
         if texts:
-            return reading.source(*texts)
+            return reading.source(*texts, beside=beside)
         if not self.mix:
             raise CycloptsError(msg="TEXTS is missing; put it before options that take several words.")
         from chainrule.text.corpus.mix import Mix
 
+        reading.check_effect(self.names, beside)
         return Mix.of(
             dict(with_shares("--mix", self.mix)), seed=self.mix_seed, size=self.mix_bytes, reading=reading.reading
         )
 
 
-def text_for(models: Sequence[Path], reading: TextOptions, *texts: str) -> Corpus | Treebank:
+def text_for(
+    models: Sequence[Path], reading: TextOptions, *texts: str, beside: Iterable[str | None] = ()
+) -> Corpus | Treebank:
     """Texts for models to read: without --document, a document is what it was in their training, with a note.
 
-    Where models disagree, the options decide, also with a note. Raises as `TextOptions.corpus`; ModelFormatError.
+    Where models disagree, the options decide, also with a note. beside: as for `TextOptions.corpus`. Raises as that;
+    ModelFormatError.
     """
     from chainrule.text.corpus.corpus import read_as
 
@@ -213,7 +248,7 @@ def text_for(models: Sequence[Path], reading: TextOptions, *texts: str) -> Corpu
     are_of_trees = any((record.get("reading") or {}).get("document") == "tree" for record in records.values())
     if reading.of_document == "tree" or (are_of_trees and reading.of_document is None):
         return reading.with_document("tree").source(*texts)
-    by_options = reading.corpus(*texts)
+    by_options = reading.corpus(*texts, beside=beside)
     known = {name: read_as(by_options, document_in(record)) for name, record in records.items() if "reading" in record}
     if len({corpus.documents for corpus in known.values()}) > 1:
         trained = ", ".join(f"{_document_kinds(corpus)} in the training of {name}" for name, corpus in known.items())
@@ -282,17 +317,7 @@ def note_lost_fields(source: Corpus | Treebank) -> None:
     if isinstance(source, Treebank):
         return
     if any(source.reading.format_of(file) != "plain" for files in source.files for file in files):
-        note(f"only the field {source.reading.field} of the records was written; other fields were left out")
-
-
-def check_has_records(reading: TextOptions, source: Corpus) -> None:
-    """Raises CycloptsError where --field was given for a text that has no records."""
-    files = [file for files in source.files for file in files]
-    if "field" in given_settings(reading) and all(source.reading.format_of(file) == "plain" for file in files):
-        raise CycloptsError(
-            msg=f"--field is for records, and {', '.join(source.sources)} is plain text; "
-            "--document record reads it as JSON lines."
-        )
+        note(f"only the field {source.reading.text_field} of the records was written; other fields were left out")
 
 
 def note_mix(source: Source) -> None:

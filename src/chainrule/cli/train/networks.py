@@ -45,7 +45,6 @@ from chainrule.cli.shared.texts import (
     note_mix,
     note_repairs,
     text_for,
-    with_shares,
 )
 from chainrule.cli.train.run_output import (
     continues_run,
@@ -230,9 +229,9 @@ def adapt(
         _adapt_to_preferences(model, texts, preferred, beta, output, run, adapters)
         return
     config = network_config_of(model)
-    names = texts or tuple(name for name, _ in with_shares("--mix", run.mixing.mix))
+    names = texts or run.mixing.names
     if names:
-        source = text_for([model], run.reading, *names)
+        source = text_for([model], run.reading, *names, beside=[run.valid])
         document = "tree" if isinstance(source, Treebank) else source.reading.document
         run = replace(run, reading=run.reading.with_document(document))
     tokenizer = with_defaults(TokenizerConfig, NO_FLAGS, kind=str(model))
@@ -255,6 +254,8 @@ def _adapt_to_preferences(
 
     if texts or run.mixing.mix:
         raise CycloptsError(msg="--preferred takes the place of a text; give one of them.")
+    if run.reading != DEFAULT_READING:
+        raise CycloptsError(msg="The options that say how to read texts are for TEXTS, not for --preferred.")
     training, adapters = given_settings(run.training), {} if adapter is None else asdict(adapter)
     continues = continues_run(output, resume=run.resume, overwrite=run.overwrite)
     if run.resume and not continues and is_model(output):
@@ -325,7 +326,7 @@ def _train(
         if not given_settings(tokenizer):
             tokenizer = with_defaults(TokenizerConfig, NO_FLAGS, kind="whitespace")
         run = replace(run, reading=run.reading.with_document(run.reading.of_document or "tree"))
-    source, training = run.mixing.source(texts, run.reading), given_settings(run.training)
+    source, training = run.mixing.source(texts, run.reading, [run.valid]), given_settings(run.training)
     initial, learner = VectorOptions(**given_settings(beginning)), tokenizer_of(tokenizer)
     continues = continues_run(output, resume=run.resume, overwrite=run.overwrite)
 
@@ -360,7 +361,9 @@ def _train(
                 tokenizer=learner,
                 markers=run.markers,
                 training=TrainingConfig(**training),
-                validation=None if run.valid is None else run.reading.source(run.valid),
+                validation=None
+                if run.valid is None
+                else run.reading.source(run.valid, beside=[*texts, *run.mixing.names]),
                 start=start,
                 adapter=adapter,
                 residual_of=residual_of,

@@ -140,7 +140,7 @@ def ngram(
         check_read_once(*texts, *counts, tune)
         if tune in texts:
             note(f"{tune}: is also trained on, so tuning on it leaves nothing for unseen words")
-        heldout = reading.corpus(tune)
+        heldout = reading.corpus(tune, beside=[*texts, *mixing.names])
     config = NGramConfig(order=order, **given_settings(smoothing))
     if config.folder_only and is_arpa(output):
         raise SettingError(f"{output}: {config.folder_only} cannot be written as ARPA; name a folder")
@@ -151,6 +151,8 @@ def ngram(
             raise CycloptsError(msg="TEXTS and --counts are both given; train on one or the other.")
         if memory is not None:
             raise CycloptsError(msg="--memory bounds the counting of texts; --counts are counted already.")
+        if tune is None and reading != DEFAULT_READING:
+            raise CycloptsError(msg="The options that say how to read texts are for TEXTS and --tune, not --counts.")
         check_read_once(*counts)
         _train_counts(counts, config, output, tokenizer, overwrite=overwrite, json=json, tune=heldout, compact=compact)
         return
@@ -184,7 +186,7 @@ def ngram(
         return
     if shards is not None:
         raise CycloptsError(msg="--shards needs --spark; chainrule convert --shards cuts a model that is trained.")
-    source = mixing.source(texts, reading)
+    source = mixing.source(texts, reading, [tune])
     _train(
         source,
         config,

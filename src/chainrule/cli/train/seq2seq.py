@@ -37,6 +37,8 @@ from chainrule.cli.train.run_output import (
 )
 from chainrule.neural.config import settings_of
 from chainrule.neural.config.seq2seq import Seq2SeqConfig
+from chainrule.text.corpus.reading import FORMATS, text_suffix
+from chainrule.text.parallel import FIELDS
 from chainrule.text.tokenization.config import TokenizerConfig
 from chainrule.training.config import TrainingConfig
 
@@ -114,6 +116,9 @@ def seq2seq(
 
         report_finished_run(output, FAMILY, settings_of(config), settings, other_changes, json=json)
         return
+    has_fields = any(FORMATS.get(text_suffix(name)) == "json" for name in (pairs or "", *valid))
+    if fields != FIELDS and not has_fields:
+        raise CycloptsError(msg="--source-field and --target-field are for JSON lines, --pairs FILE.jsonl.")
     replaces = overwrite or continues
     check_model_target(output, overwrite=replaces)
     began = time.perf_counter()

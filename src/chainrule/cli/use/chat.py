@@ -35,6 +35,7 @@ from chainrule.cli.shared.screen import note, print_json, progress_bar
 from chainrule.cli.shared.server_options import ModelOrName, ServerOptions
 from chainrule.decoding.config import SamplingConfig
 from chainrule.errors import ChainruleError, OutputError, SettingError, TextError, prefix_errors
+from chainrule.text.numbers import number_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -314,7 +315,7 @@ class ChatSession:
 def _number(value: str, name: str) -> float:
     """Raises SettingError."""
     try:
-        return float(value)
+        return number_of(value)
     except ValueError:
         raise SettingError(f"/{name} takes a number, not {value!r}") from None
 

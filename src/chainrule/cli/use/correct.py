@@ -29,7 +29,6 @@ from chainrule.cli.shared.screen import note, progress_bar, writes_utf8
 from chainrule.cli.shared.texts import (
     DEFAULT_READING,
     TextOptions,
-    check_has_records,
     check_text_target,
     note_lost_fields,
     note_repairs,
@@ -74,7 +73,7 @@ def text_writer(
     if as_records:
         from chainrule.text.corpus.records import as_json
 
-        return lambda text, fields: write(_dumps({**as_json(fields), source.reading.field: text}))
+        return lambda text, fields: write(_dumps({**as_json(fields), source.reading.text_field: text}))
 
     def write_line(text: str, _: Mapping[str, Any]) -> None:
         if "\n" in text and source.reading.document != "file":
@@ -245,7 +244,6 @@ def correct(
     if "format" in given and (references or tune is not None):
         raise CycloptsError(msg="--references and --tune compare lines of plain text; leave out --format.")
     source = reading.corpus(text)
-    check_has_records(reading, source)
     if not references and tune is None:
         source = in_format(source, given.get("format", CorrectOptions.format))
     if output is not None:
@@ -270,7 +268,7 @@ def correct(
             if json:
                 ascii_only = output is None and not writes_utf8()
                 for line, fields in noted:
-                    write(_dumps(after_fields(json_of(line), fields, source.reading.field), ascii_only=ascii_only))
+                    write(_dumps(after_fields(json_of(line), fields, source.reading.text_field), ascii_only=ascii_only))
             elif diff and output is None:
                 print_differences(noted)
             elif diff:

@@ -83,11 +83,11 @@ def detect(
         loaded = open_model(model, None, markers, progress, kind=CausalModel)
         if "masked" in given:
             given["masked"] = open_model(given["masked"], None, None, progress, kind=MaskedModel)
-        people = _texts(model, reading, text, progress)
+        people = _texts(model, reading, text, machine, progress)
         if machine is None:
             found = detect_texts(loaded, people, progress=progress, **given)
         else:
-            machines = _texts(model, reading, machine, progress)
+            machines = _texts(model, reading, machine, text, progress)
             if quiz is not None:
                 draw_quiz(people, machines, quiz, n=number, seed=given.get("seed", 0), overwrite=overwrite)
                 print(f"{quiz}: written", file=sys.stderr)
@@ -124,9 +124,9 @@ def _check(machine: str | None, *, overwrite: bool, **paths: Path | None) -> Non
         check_new_file(path, overwrite=overwrite)
 
 
-def _texts(model: Path, reading: TextOptions, text: str, progress: Progress) -> list[str]:
-    """The texts of a file that are not empty."""
-    source = text_for([model], reading, text)
+def _texts(model: Path, reading: TextOptions, text: str, beside: str | None, progress: Progress) -> list[str]:
+    """The texts of a file that are not empty. beside: another file that is read with the same options."""
+    source = text_for([model], reading, text, beside=[beside])
     texts = [document for block in source.blocks(progress) for document in block.documents()]
     return [document for document in texts if document.strip()]
 

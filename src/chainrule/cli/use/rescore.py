@@ -25,6 +25,7 @@ from chainrule.cli.shared.options import (
 from chainrule.cli.shared.screen import note, print_json, progress_bar
 from chainrule.errors import OutputError, SettingError, TextError, prefix_errors
 from chainrule.text.corpus.reading import FORMATS, text_suffix
+from chainrule.text.numbers import number_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -232,7 +233,7 @@ _NAMED = {
 def _number(name: str, value: str) -> float:
     """Raises CycloptsError."""
     try:
-        return float(value)
+        return number_of(value)
     except ValueError:
         raise CycloptsError(msg=f"The weight of {name} is {value}; expected a number.") from None
 

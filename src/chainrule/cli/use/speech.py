@@ -21,6 +21,7 @@ from chainrule.cli.shared.options import (
     Json,
     ModelTokenizerName,
     Needs,
+    Number,
     Overwrite,
     WholeNumber,
     flag,
@@ -61,7 +62,10 @@ def ctc(
     ] = 100,
     times: Times = None,
     frame: Annotated[
-        float, Parameter(help="Seconds from one frame to the next, for --times; wav2vec 2.0 has 0.02."), Needs("times")
+        float,
+        Number,
+        Parameter(help="Seconds from one frame to the next, for --times; wav2vec 2.0 has 0.02."),
+        Needs("times"),
     ] = 0.02,
     tokenizer: ModelTokenizerName = None,
     overwrite: Overwrite = False,

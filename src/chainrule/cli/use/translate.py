@@ -194,14 +194,18 @@ def translate(
         raise CycloptsError(msg="--tree has no effect with --sample, which does not search.")
     names = texts or ("-",)
     check_read_once(*names, references)
-    source = reading.corpus(*names)
+    source = reading.corpus(*names, beside=[references])
     drawn = draw_seed(seed) if sample else 0
     if tree is not None:
         check_tree(tree, overwrite=overwrite)
     with progress_bar() as progress:
         judged = None
         if references is not None:
-            judged = References(reading.corpus(references), None if "-" in names else reading.corpus(*names), progress)
+            judged = References(
+                reading.corpus(references, beside=names),
+                None if "-" in names else reading.corpus(*names, beside=[references]),
+                progress,
+            )
         chosen = LanguageOptions(**given_settings(languages))
         loaded = load_pairs(model, progress=progress).with_languages(chosen.source_language, chosen.target_language)
         if loaded.needs_language:

@@ -7,7 +7,6 @@ byte-level BPE, by a name for each rule.
 
 from __future__ import annotations
 
-import base64
 import json
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -175,9 +174,10 @@ def _definition_of(path: Path, metadata: Json) -> bytes:
         return definition_of_unigrams(
             list(zip(pieces, map(float, scores), strict=True)),
             unknown=unknown or 0,
+            unmatched=[i for i, type_of in enumerate(types) if type_of != _NORMAL],
             special=[(i, pieces[i]) for i in special if i != unknown],
             added=[(i, pieces[i]) for i in added],
-            characters=base64.b64encode(bytes(byte & 0xFF for byte in characters)).decode(),
+            characters=bytes(byte & 0xFF for byte in characters),
             adds_space=bool(own.get("add_space_prefix", True)),
             drops_spaces=bool(own.get("remove_extra_whitespaces", True)),
             names_bytes=_BYTE in types,

@@ -207,10 +207,11 @@ def source_of(text: Source | Paths, document: Document | None = None) -> Source:
 def read_as(corpus: Corpus, document: Document | None) -> Corpus:
     """The corpus with the given kind of documents, such as that of a model's training text.
 
-    A corpus whose reading sets a kind already, or with a file that cannot have such documents, stays as it is.
+    A corpus whose reading sets a kind already, or that cannot have such documents, stays as it is.
     """
     files = [file for of_source in corpus.files for file in of_source]
-    if document is None or corpus.reading.document or not all(may_hold(file, document) for file in files):
+    is_set = corpus.reading.document is not None or (document == "file" and corpus.reading.field is not None)
+    if document is None or is_set or not all(may_hold(file, document) for file in files):
         return corpus
     return Corpus(corpus.sources, replace(corpus.reading, document=document), corpus.files)
 

@@ -42,7 +42,7 @@ def table_blocks(stream: ByteStream, reading: Reading, *, wait: bool = True, fie
         for row in rows:
             if names is None:
                 names = row.cells
-                column = _column_of(reading.field, names, f"{stream.name}, line {row.line}")
+                column = _column_of(reading.text_field, names, f"{stream.name}, line {row.line}")
                 continue
             check_width(row, names, stream.name)
             record = dict(zip(names, row.cells, strict=True)) if fields else {}

@@ -32,10 +32,10 @@ def parquet_blocks(name: str, reading: Reading, *, fields: bool = False) -> Iter
     row, size = 1, 0
     try:
         with parquet.ParquetFile(name, buffer_size=_BUFFER_BYTES) as file:
-            _check_column(name, file.schema_arrow, reading.field)
+            _check_column(name, file.schema_arrow, reading.text_field)
             rows = max(file.metadata.num_rows, 1)
-            for batch in file.iter_batches(_ROWS, columns=None if fields else [reading.field], use_threads=False):
-                values = batch.column(reading.field).cast(pyarrow.large_binary())
+            for batch in file.iter_batches(_ROWS, columns=None if fields else [reading.text_field], use_threads=False):
+                values = batch.column(reading.text_field).cast(pyarrow.large_binary())
                 size += values.nbytes
                 _check_expansion(name, size)
                 documents = Documents(name, "row", reading, fields=[] if fields else None)
@@ -95,7 +95,7 @@ def _check_expansion(name: str, size: int) -> None:
 
 def _utf8(value: bytes | None, reading: Reading, documents: Documents, place: str) -> bytes:
     if value is None:
-        raise TextError(f"{place}: the field {reading.field!r} is null, expected a string")
+        raise TextError(f"{place}: the field {reading.text_field!r} is null, expected a string")
     if len(value) > DOCUMENT_BYTES:
         raise TextError(f"{place}: is longer than {DOCUMENT_BYTES:,} bytes, the most that a document may have")
     try:

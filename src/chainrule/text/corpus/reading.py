@@ -25,6 +25,7 @@ FORMATS: dict[str, Format] = {".jsonl": "json", ".ndjson": "json", ".parquet": "
 # Of the files read from a folder, compressed or not: a table beside texts often describes them.
 SUFFIXES = (".txt", ".jsonl", ".ndjson", ".parquet")
 UTF_8 = "utf-8"
+TEXT_FIELD = "text"  # of a record, where no other is named
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +36,8 @@ class Reading(Options):
     record in .jsonl, .ndjson, .parquet and .csv files, and a line in all others. If set, `record` reads .tsv files as
     tables, and standard input and files with other suffixes as JSON lines; `line` splits the text of a record into
     lines.
-    field: the field or column with the text of a record.
+    field: the field or column with the text of a record, text by default. If set, files and standard input are read as
+    by document `record`, whatever their suffix; with document `line`, the text of each record is split into lines.
     encoding: of the bytes, by a name that Python knows, such as latin-1 or utf-16; Parquet is always UTF-8.
     encoding_errors: a byte that is not UTF-8 raises an error (strict), becomes U+FFFD (replace), or is removed (skip).
     suffixes: those of the files to read from folders, compressed or not.
@@ -49,7 +51,11 @@ class Reading(Options):
         "into lines; tree: a tree in brackets, CoNLL-U (.conllu) or JSON lines, as a text of brackets",
         reads=Literal["line", "file", "record", "tree"],
     )
-    field: str = option("text", "the field of a record, or the column of a table, with the text")
+    field: str | None = option(
+        None,
+        "the field of a record, or the column of a table, with the text: text by default. If set, .tsv is read as a "
+        "table, standard input and other files as JSON lines",
+    )
     encoding: str = option(
         UTF_8, "the encoding of the text, by a name that Python knows, such as latin-1, cp1252 or utf-16"
     )
@@ -69,8 +75,10 @@ class Reading(Options):
             raise SettingError(f"there is no rule for encoding errors called {self.encoding_errors!r}; choose {known}")
         super().__post_init__()
         check_encoding(self.encoding)
-        if not self.field:
+        if self.field == "":
             raise SettingError("field is empty; name the field of the records that holds their text")
+        if self.field is not None and self.document == "file":
+            raise SettingError("field is for records, and document='file' for plain text; leave one of them out")
         bad = next((suffix for suffix in self.suffixes if not suffix.startswith(".") or len(suffix) < 2), None)
         if bad is not None or not self.suffixes:
             raise SettingError(f"suffixes: found {bad or 'none'}, expected suffixes with their dot, such as .txt")
@@ -83,21 +91,26 @@ class Reading(Options):
                 f"{name}: holds records, and document='file' is for plain text; "
                 "a document can be a record of it, or a line of a record"
             )
-        if self.document == "record" and by_name == "plain":
+        if (self.document == "record" or self.field is not None) and by_name == "plain":
             return "table" if text_suffix(name) == ".tsv" else "json"
         return by_name
 
     @property
+    def text_field(self) -> str:
+        """The field or column with the text of a record."""
+        return TEXT_FIELD if self.field is None else self.field
+
+    @property
     def record(self) -> dict[str, Any]:
         """The settings, for the record of a model: without an encoding, if it is UTF-8."""
-        settings = asdict(self)
+        settings = asdict(self) | {"field": self.text_field}
         if is_utf_8(self.encoding):
             del settings["encoding"]
         return settings
 
     def document_of(self, name: str) -> Document:
         """The kind of document in a file with this name."""
-        return self.document or ("record" if text_suffix(name) in FORMATS else "line")
+        return self.document or ("record" if self.field is not None or text_suffix(name) in FORMATS else "line")
 
     def takes(self, name: str) -> bool:
         """Whether a file with this name is read from a folder."""

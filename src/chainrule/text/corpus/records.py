@@ -13,7 +13,7 @@ import numpy as np
 from chainrule.errors import TextError
 from chainrule.text.corpus.block import LINE_FEED, NEVER_IN_UTF8, Block, byte_array
 from chainrule.text.corpus.plain_text import line_blocks
-from chainrule.text.corpus.reading import UTF_8
+from chainrule.text.corpus.reading import FORMATS, UTF_8, text_suffix
 from chainrule.text.corpus.streams import encode_string, open_stream
 
 if TYPE_CHECKING:
@@ -84,10 +84,10 @@ def json_blocks(stream: ByteStream, reading: Reading, *, wait: bool = True, fiel
         for number, line in enumerate(lines.text.tobytes().split(b"\n")[:-1], lines.first):
             if line and not line.isspace():
                 try:
-                    record = _json_object(line, f" with the field {reading.field!r}", decoder)
+                    record = _json_object(line, f" with the field {reading.text_field!r}", decoder)
                     text, places = _text_of(record, reading)
                 except TextError as error:
-                    raise TextError(f"{stream.name}, line {number}: {error}") from error
+                    raise TextError(f"{stream.name}, line {number}: {error}{_reason(stream.name, reading)}") from error
                 documents.add(text, number, record)
                 documents.repaired += places
         if block := documents.block():
@@ -139,18 +139,26 @@ def _json_object(line: bytes, fields: str = "", decoder: json.JSONDecoder = _JSO
 
 def _text_of(record: dict[str, Any], reading: Reading) -> tuple[bytes, int]:
     """The text field of a JSON object, and the number of lone surrogates repaired in it. Raises TextError."""
-    if reading.field not in record:
-        raise TextError(f"there is no field {reading.field!r}; {suggest_fields(record)}")
-    text = record[reading.field]
+    if reading.text_field not in record:
+        raise TextError(f"there is no field {reading.text_field!r}; {suggest_fields(record)}")
+    text = record[reading.text_field]
     if not isinstance(text, str):
-        raise TextError(f"the field {reading.field!r} is {_kind(text)}, expected a string")
+        raise TextError(f"the field {reading.text_field!r} is {_kind(text)}, expected a string")
     try:
         return encode_string(text, reading.encoding_errors)
     except UnicodeEncodeError as error:
         raise TextError(
-            f"the field {reading.field!r} has \\u{ord(text[error.start]):04x} in it, half of a surrogate pair "
+            f"the field {reading.text_field!r} has \\u{ord(text[error.start]):04x} in it, half of a surrogate pair "
             "and no character; correct it, or set encoding_errors='replace' or encoding_errors='skip'"
         ) from error
+
+
+def _reason(name: str, reading: Reading) -> str:
+    """Why a file with this name is read as JSON lines, for messages, if its name does not say it."""
+    if FORMATS.get(text_suffix(name)) == "json":
+        return ""
+    reason = "document='record'" if reading.field is None else f"field={reading.field!r}"
+    return f"; it is read as JSON lines because of {reason}"
 
 
 def _kind(value: Any) -> str:

@@ -145,7 +145,7 @@ def write_split(
     good:  chainrule.write_split(chainrule.Corpus.of("a.txt"), {"train.txt": 0.9, "test.txt.gz": 0.1})
     """
     fractions = exact_shares(shares.values())
-    inputs, field = (source.paths, source.reading.field) if isinstance(source, Corpus) else ((), "text")
+    inputs, field = (source.paths, source.reading.text_field) if isinstance(source, Corpus) else ((), "text")
     for path in map(Path, shares):
         check_format(path)
         check_new_file(path, overwrite=overwrite, inputs=inputs)

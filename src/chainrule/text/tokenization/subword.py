@@ -140,6 +140,7 @@ class Subword:
         described = _with_defaults(self._library, model)
         self.spelling: Spelling = spelling_of(described, source)
         self.loses = self.spelling.loses
+        self._prefix = "".join(part.get("prepend", "") for part in parts_of(described["normalizer"]))
         self._added = {token["content"]: token["special"] for token in described["added_tokens"]}
         self._unknown, self._unknown_content = _unknown_piece(described["model"], self._library)
         self._token_of = cache(self._read_token)
@@ -253,16 +254,20 @@ class Subword:
         return write_documents(pieces, lengths, pool, offsets)
 
     def _surfaces(self, documents: list[str]) -> list[bytes]:
-        """The text of each unknown piece of some documents, spelled as pieces are."""
+        """The text of each unknown piece of some documents, spelled as pieces are. The library has it only in unigram
+        models; in others it is normalised here, without what the normaliser puts before a text.
+        """
         normaliser = self._library.normalizer
         surfaces = []
         for document, encoded in zip(
             documents, self._library.encode_batch(documents, add_special_tokens=False), strict=True
         ):
-            for piece, (start, stop) in zip(encoded.ids, encoded.offsets, strict=True):
+            for piece, surface, (start, stop) in zip(encoded.ids, encoded.tokens, encoded.offsets, strict=True):
                 if piece == self._unknown:
-                    surface = document[start:stop]
-                    surface = normaliser.normalize_str(surface) if normaliser is not None else surface
+                    if self.name != "unigram":
+                        surface = document[start:stop]
+                        surface = normaliser.normalize_str(surface) if normaliser is not None else surface
+                        surface = surface.removeprefix(self._prefix)
                     surfaces.append(self.spelling.added(surface) or "�".encode())
         return surfaces
 
@@ -316,14 +321,14 @@ def _check_character_maps(normaliser: Any, source: str) -> None:
     coded = normaliser.get("precompiled_charsmap")
     if normaliser.get("type") == "Precompiled" and isinstance(coded, str):
         try:
-            is_sound = _is_sound_map(base64.b64decode(coded, validate=True))
+            is_sound = is_sound_map(base64.b64decode(coded, validate=True))
         except ValueError:
             is_sound = False
         if not is_sound:
             raise ModelFormatError(f"{source}: its map of characters (precompiled_charsmap) is cut off or damaged")
 
 
-def _is_sound_map(data: bytes) -> bool:
+def is_sound_map(data: bytes) -> bool:
     """Whether no look-up in a map of characters leads out of it.
 
     The size of a trie; the trie, a double array of units of 32 bits, as darts-clone writes it; the replacements, each
@@ -333,7 +338,10 @@ def _is_sound_map(data: bytes) -> bool:
     units, replacements = np.frombuffer(data[4 : 4 + size // 4 * 4], "<u4").astype(np.int64), data[4 + size :]
     if len(data) < 4 or size % 4 or not size or len(units) * 4 != size:
         return False
-    replacements.decode()  # a UnicodeDecodeError is a ValueError
+    try:
+        replacements.decode()
+    except UnicodeDecodeError:
+        return False
     offsets = (units >> 10) << ((units & (1 << 9)) >> 6)
     begins = np.array([(byte & 0xC0) != 0x80 for byte in replacements] + [True])  # characters, and the end
     states, seen = offsets[:1], np.zeros(len(units), np.bool_)

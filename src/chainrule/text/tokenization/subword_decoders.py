@@ -148,6 +148,7 @@ def _losses(described: dict[str, Any]) -> tuple[str, ...]:
     normalisers = [part["type"].lower() for part in parts_of(described["normalizer"])]
     cutters = parts_of(described["pre_tokenizer"])
     drops_spaces = any(part["type"] in _DROPPING or part.get("behavior") == "Removed" for part in cutters)
+    drops_spaces |= any("Regex" in part.get("pattern", {}) for part in parts_of(described["normalizer"]))
     lost = ["spaces"] * drops_spaces + [name for name in normalisers if name not in _REVERSIBLE]
     return tuple(dict.fromkeys(lost))
 

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from chainrule.base.memory import available_memory, bytes_shown
+from chainrule.base.tables import count_of
 from chainrule.errors import SettingError, TextError
 from chainrule.neural.adapters import adapter_matrices, adapters_of, add_adapters
 from chainrule.neural.build import build
@@ -79,7 +80,8 @@ def set_rows(weight: Tensor, initial: InitialVectors, setting: str, *, scale: fl
 def coverage_of(initial: InitialVectors, vocabulary_size: int) -> str:
     """A sentence that says how much of the vocabulary the file covers."""
     vectors, count = initial.vectors, len(initial.vectors.ids)
-    kept = "; no vector is trained" if initial.fixed else ""
+    kept = f"; left out {count_of(vectors.repeated, 'row')} of repeated words" if vectors.repeated else ""
+    kept += "; no vector is trained" if initial.fixed else ""
     return f"{vectors.name} has {count:,} of {vocabulary_size:,} tokens ({count / vocabulary_size:.0%}){kept}"
 
 
