@@ -186,6 +186,8 @@ class _Slf:
         self.lmscale = self.number("lmscale", 1.0)
         if self.lmscale < 0:
             raise fields["lmscale"][1].error(f"the lmscale of {id} is {self.lmscale:g}; expected 0 or more")
+        # HTK converts the scores of arcs by the base and takes the penalty as natural, but writes no other base than e.
+        # SRILM, which writes others, converts the penalty, too.
         self.penalty = self.number("wdpenalty", 0.0) * (math.log(self.base) if self.base else 1.0)
 
     def number(self, key: str, default: float) -> float:
