@@ -291,7 +291,7 @@ def test_a_preset_in_python() -> None:
     [
         (["--steps", 3, "--minutes", 1], "steps and minutes are both given"),
         (["--heads", 3], "cannot be divided among 3 heads"),
-        (["--context", 100_000], "fewer than the context of 100,000"),
+        (["--context", 100_000], "fewer than a row of 100,000"),
         (["--valid-share", 0.9], "--valid-share is 0.9"),
         (["--device", "cuda:97"], "device 'cuda:97' cannot be used here"),
         (["--learning-rate", -1], "--learning-rate is -1"),

@@ -15,6 +15,7 @@ from chainrule.errors import SettingError, TextError
 from chainrule.text.lookup import looked_up
 from chainrule.text.numbers import number_of
 from chainrule.text.tables import read_table
+from chainrule.text.tokenization.splitters import SEPARATORS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     AnyPath = str | os.PathLike[str]
 
-_WORD = re.compile("[^\\0\t-\r ]+")  # as `score --words` separates words: no-break spaces do not
+_WORD = re.compile(f"[^{SEPARATORS.decode()}]+")  # as `score --words` separates words: no-break spaces do not
 _UNNAMED = re.compile(r"Unnamed: \d+|\.\.\.\d+")  # pandas, readr
 BARE = "without their word"  # a count of times
 _ORDERED = 4  # columns of a key whose orders are tried

@@ -96,7 +96,7 @@ def is_white(text: UInt8[ndarray, " bytes"]) -> Bool[ndarray, " bytes"]:
 
 
 _IS_SEPARATOR = np.isin(np.arange(256), byte_array(SEPARATORS))
-_BETWEEN = re.compile(f"[{SEPARATORS.decode()}]+")
+_BETWEEN = re.compile("[\t\n\r ]+")  # of words as given; a NUL is a word that the normaliser removes
 
 
 class UnitTokens(NamedTuple):
