@@ -198,6 +198,31 @@ def test_a_recurrent_network_in_both_directions_reads_each_row_backwards_within_
         torch.testing.assert_close(hidden[row : row + 1, :length], h, atol=1e-6, rtol=0)
 
 
+def test_a_convolution_beside_a_bag_gives_maxima_and_the_scaled_sum_of_the_vectors() -> None:
+    """Against a loop over positions and filters, one text at a time without any padding but that of the windows."""
+    from chainrule.neural.classification.build import build_classifier
+    from chainrule.neural.config.classifiers import ConvolutionBagLabelling
+    from chainrule.text.units import UnitTokens
+
+    torch.manual_seed(0)
+    config = ConvolutionBagLabelling(width=4, embedding_width=3, filters=(1, 2), dropout=0.0)
+    body = build_classifier(config, ("a", "b"), "text", 9).eval().body
+    one, two = (np.asarray(layer.weight.detach()) for layer in body.layers.filters)
+    bias_one, bias_two = (np.asarray(layer.bias.detach()) for layer in body.layers.filters)
+    rows = [[3, 5, 4, 8], [7]]
+    inputs = [UnitTokens(np.array(row), np.zeros(len(row), np.int64), 1) for row in rows]
+    found = body(inputs).detach().numpy()
+    for row, vector in zip(rows, found, strict=True):
+        x = [np.asarray(body.embedding[token].detach()) for token in row]
+        after = [*x[1:], np.zeros(3)]
+        singles = [np.maximum(one[:, :, 0] @ at + bias_one, 0) for at in x]
+        windows = [
+            np.maximum(two[:, :, 0] @ at + two[:, :, 1] @ then + bias_two, 0) for at, then in zip(x, after, strict=True)
+        ]
+        expected = [np.max(singles, 0), np.max(windows, 0), np.sum(x, 0) / len(row) ** 0.5]
+        np.testing.assert_allclose(vector, np.concatenate(expected), atol=1e-6)
+
+
 def test_unknown_networks_units_and_single_labels_are_refused() -> None:
     for network, message in (("resnext", "there is no network called 'resnext'"), (5, "expected one of bag, lstm")):
         with pytest.raises((SettingError, TypeError), match=message):

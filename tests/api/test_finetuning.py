@@ -21,10 +21,11 @@ from chainrule.families.table import FAMILIES
 from chainrule.neural.bidirectional_model import BidirectionalModel
 from chainrule.neural.classification.classifier import layer_widths
 from chainrule.neural.config import BIDIRECTIONAL, NETWORKS
+from chainrule.neural.config.classifiers import ConvolutionBagLabelling
 from chainrule.neural.language_model import NeuralModel
 from chainrule.text.labelled import Labelled
 from chainrule.text.tokenization.tokenizer import Tokenizer
-from chainrule.training.config import FineTuningConfig
+from chainrule.training.config import ClassifierTrainingConfig, FineTuningConfig
 from chainrule.training.job import ValidationResult
 from chainrule.training.objectives.labels import Example, LabelObjective, split
 
@@ -346,3 +347,9 @@ def test_few_texts_are_gone_through_in_more_steps_of_fewer(texts: int, batch: in
     assert (fitted.batch, fitted.epochs) == (batch, epochs)
     said = FineTuningConfig(batch=3, epochs=2).fitted_to(texts)
     assert (said.batch, said.epochs) == (3, 2)
+
+
+@pytest.mark.parametrize(("examples", "batch"), [(100, 8), (1600, 16), (3199, 16), (3200, 32)])
+def test_the_default_network_takes_a_full_batch_once_an_epoch_has_100_steps(examples: int, batch: int) -> None:
+    steps = ConvolutionBagLabelling.steps_in_epoch
+    assert ClassifierTrainingConfig().fitted_to(examples, steps).batch == batch

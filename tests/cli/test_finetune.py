@@ -140,6 +140,43 @@ def test_texts_of_single_words_are_noted(chainrule, network: Path, tmp_path: Pat
     assert "note: every text is a single word; to label the words of texts, use --unit word\n" in result.err
 
 
+def test_without_a_network_texts_take_a_convolution_and_a_bag_words_an_lstm_and_pairs_a_bag(
+    chainrule, labelled: Path, tmp_path: Path
+) -> None:
+    small = ("--width", 8, "--embedding-width", 8, "--epochs", 1, "--json")
+    words, pairs = tmp_path / "words.tsv", tmp_path / "pairs.tsv"
+    words.write_text("the\tDET\ndog\tNOUN\n\n" * 5)
+    pairs.write_text("the dog\ta dog\tsame\nthe dog\tthe soup\tother\n" * 5)
+    for data, unit, network in ((labelled, "text", "convolution-bag"), (words, "word", "lstm"), (pairs, "pair", "bag")):
+        result = chainrule("train", "classifier", data, "-o", tmp_path / unit, "--unit", unit, *small)
+        assert result.status == 0, result.err
+        assert result.json["network"]["name"] == network
+    untold = chainrule("train", "classifier", labelled, "-o", tmp_path / "untold", *small).json["network"]
+    assert (untold["name"], untold["filters"]) == ("convolution-bag", [1, 2, 3])
+
+
+@pytest.mark.parametrize(
+    ("option", "advised", "others"),
+    [
+        (("--directions", "both"), "lstm", "gru, rnn"),
+        (("--pooling", "max"), "lstm", "gru, rnn"),
+        (("--layers", 2), "lstm", "bag, gru, rnn, transformer"),
+        (("--heads", 2), "transformer", ""),
+        (("--steps", 2), "graph", ""),
+    ],
+)
+def test_an_option_that_the_default_network_lacks_names_those_that_have_it(
+    chainrule, labelled: Path, tmp_path: Path, option: tuple[str, object], advised: str, others: str
+) -> None:
+    result = chainrule("train", "classifier", labelled, "-o", tmp_path / "out", *option)
+    assert result.status == 1
+    expected = f"{option[0]} is not a setting of convolution-bag, the default network; add --network {advised}"
+    assert expected + (f", or another that has it: {others}" if others else "") in result.error
+    assert not (tmp_path / "out").exists()
+    named = chainrule("train", "classifier", labelled, "-o", tmp_path / "out", "--network", "convolution", *option)
+    assert f"{option[0]} is not a setting of --network convolution, but of " in named.error
+
+
 def test_labels_that_occur_once_and_too_few_texts_to_validate_on_are_noted(
     chainrule, network: Path, tmp_path: Path
 ) -> None:

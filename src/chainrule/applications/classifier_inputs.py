@@ -163,8 +163,10 @@ PAIR_UNITS = ("pair", RATING_UNIT)  # one label for two inputs, or one number
 
 
 def default_network(unit: str | None) -> str:
-    """The network that labels a unit best, as measured, where no other is named (docs/decisions/labels.md)."""
-    return "bag" if unit in PAIR_UNITS else "lstm"
+    """Return the network that labels a unit if none is named, as measured (docs/decisions/labels.md)."""
+    if unit in PAIR_UNITS:
+        return "bag"
+    return "lstm" if unit == "word" else "convolution-bag"
 
 
 @dataclass(frozen=True)

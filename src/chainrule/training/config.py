@@ -151,7 +151,7 @@ def settings_of(config: TrainingConfig) -> dict[str, object]:
 
 _EPOCHS, _MOST_EPOCHS = 10, 30
 _BATCH, _LEAST_BATCH = 32, 8
-_SEEN, _STEPS_IN_EPOCH = 36_000, 400  # a small set is read repeatedly, up to this many examples in all
+_SEEN = 36_000  # a small set is read repeatedly, up to this many examples in all
 _WARM_UP = 0.1  # share of the steps
 _ALL = 1 << 62  # tokens to validate on
 
@@ -193,13 +193,16 @@ class ClassifierTrainingConfig:
         if self.epochs is not None and self.minutes is not None:
             raise SettingError("epochs and minutes are both given; choose one of them")
 
-    def fitted_to(self, examples: int) -> Self:
-        """The settings with defaults for this many examples: a small set gets more epochs, and smaller steps."""
+    def fitted_to(self, examples: int, steps_in_epoch: int = 400) -> Self:
+        """Return the settings with defaults for this many examples: a small set gets more epochs, and smaller steps.
+
+        steps_in_epoch: the batch is reduced until an epoch has this many steps.
+        """
         epochs = self.epochs
         if epochs is None and self.minutes is None:
             epochs = _epochs_of(examples)
         batch = _BATCH
-        while batch > _LEAST_BATCH and examples < _STEPS_IN_EPOCH * batch:
+        while batch > _LEAST_BATCH and examples < steps_in_epoch * batch:
             batch //= 2
         return replace(self, epochs=epochs, batch=self.batch or batch)
 

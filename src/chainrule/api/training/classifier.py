@@ -46,15 +46,14 @@ def train_classifier(options: TrainClassifierOptions) -> ClassifierModel:
     """A model of family classifier, trained from scratch on labelled inputs: texts, trees and others.
 
     examples: of the kind that the network reads, as `read_labelled` gives them for texts. network: a configuration, or
-    the name of one: bag, lstm, gru, rnn, convolution, transformer and others of LABELLING; by default lstm, and bag for
-    pairs. unit: what is labelled; by
-    default whole inputs, such as texts; "pair", two inputs with one label, as `read_labelled_pairs` gives them;
-    "rating", two inputs with a number; "box", things in pictures, as `read_boxes` gives them. tokenizer, markers: of
-    texts, as in `train`. vectors: word vectors to initialise token vectors with; embedding_width is their width by
-    default. fixed_vectors: whether they are never updated; then all words that have a vector are known, even if no
-    example has them. The rest is as in `train`. Ctrl-C ends the training with the best epoch so far, once
-    there is one. Raises SettingError; TextError where labels are missing, or all the same; EstimationError where the
-    loss is no number; else what `train` raises.
+    the name of one: bag, lstm, gru, rnn, convolution, transformer and others of LABELLING; by default convolution-bag,
+    lstm for words, and bag for pairs. unit: what is labelled; by default whole inputs, such as texts; "pair", two
+    inputs with one label, as `read_labelled_pairs` gives them; "rating", two inputs with a number; "box", things in
+    pictures, as `read_boxes` gives them. tokenizer, markers: of texts, as in `train`. vectors: word vectors to
+    initialise token vectors with; embedding_width is their width by default. fixed_vectors: whether they are never
+    updated; then all words that have a vector are known, even if no example has them. The rest is as in `train`. Ctrl-C
+    ends the training with the best epoch so far, once there is one. Raises SettingError; TextError where labels are
+    missing, or all the same; EstimationError where the loss is no number; else what `train` raises.
 
     good:  chainrule.train_classifier(chainrule.read_labelled("reviews.tsv"), "convolution")
     """

@@ -301,7 +301,7 @@ else:
 NetworkName = Annotated[
     NetworkChoice,
     Parameter(
-        help="By default lstm; of pairs, bag. "
+        help="By default convolution-bag; of words, lstm; of pairs, bag. "
         + "; ".join(f"{name}: {(kind.__doc__ or '').partition('.')[0]}" for name, kind in LABELLING.items())
         + "."
     ),
@@ -369,8 +369,8 @@ def classifier(
     from chainrule.training.checkpoint import is_first_process, remove_checkpoints
 
     continues = continues_run(output, resume=resume, overwrite=overwrite)
-    network = network or default_network(unit)
-    config, learning = _configuration(network, given_settings(settings)), given_settings(training)
+    config = _configuration(network, default_network(unit), given_settings(settings))
+    network, learning = network or default_network(unit), given_settings(training)
     kind, initial = kind_of(config.reads, unit), VectorOptions(**given_settings(beginning))
     unit = kind.unit(unit)
     if resume and not continues and is_model(output):
@@ -421,12 +421,23 @@ def classifier(
     show_classifier(model.record, output, result, json=json)
 
 
-def _configuration(network: str, given: dict[str, Any]) -> LabellingConfig:
-    """Raises SettingError where a setting is one of other networks."""
-    kind = LABELLING[network]
+def _configuration(network: str | None, default: str, given: dict[str, Any]) -> LabellingConfig:
+    """Return the settings of the network. default: the one that is taken if none is named.
+
+    Raises SettingError where a setting is one of other networks.
+    """
+    kind = LABELLING[network or default]
     own = {field.name for field in fields(kind)}
     if unknown := [name for name in given if name not in own]:
         having = [name for name, other in LABELLING.items() if unknown[0] in {field.name for field in fields(other)}]
         flag = "--" + unknown[0].replace("_", "-")
+        if network is None:
+            having = [name for name in having if LABELLING[name].reads == kind.reads] or having
+            best = "lstm" if "lstm" in having else having[0]
+            others = ", ".join(name for name in having if name != best)
+            raise SettingError(
+                f"{flag} is not a setting of {default}, the default network; add --network {best}"
+                + (f", or another that has it: {others}" if others else "")
+            )
         raise SettingError(f"{flag} is not a setting of --network {network}, but of {', '.join(having)}; leave it out")
     return kind(**given)

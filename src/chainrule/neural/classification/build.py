@@ -25,6 +25,7 @@ from chainrule.neural.classification.trees import TreeBody
 from chainrule.neural.config.classifiers import (
     LABELLING,
     BagLabelling,
+    ConvolutionBagLabelling,
     ConvolutionLabelling,
     GraphLabelling,
     GRULabelling,
@@ -97,6 +98,11 @@ def _convolution(config: ConvolutionLabelling, vocabulary_size: int, unit: str) 
     return TextBody(config, vocabulary_size, unit, ConvolutionLayers(config), "max")
 
 
+def _convolution_bag(config: ConvolutionBagLabelling, vocabulary_size: int, unit: str) -> TextBody:
+    layers = ConvolutionLayers(config, keeps_input=True)
+    return TextBody(config, vocabulary_size, unit, layers, "max", summed=config.embedding_width)
+
+
 def _transformer(config: TransformerLabelling, vocabulary_size: int, unit: str) -> TextBody:
     settled = replace(config, embedding_width=config.embedding_width or config.width)
     return TextBody(settled, vocabulary_size, unit, TransformerLayers(settled), "mean")
@@ -113,6 +119,7 @@ _BODIES: dict[type[LabellingConfig], Callable[[Any, int, str], Body[Any]]] = {
     GRULabelling: _recurrent,
     RNNLabelling: _recurrent,
     ConvolutionLabelling: _convolution,
+    ConvolutionBagLabelling: _convolution_bag,
     TransformerLabelling: _transformer,
     TreeLabelling: _tree,
     GraphLabelling: GraphBody,

@@ -62,15 +62,17 @@ class TextBody(nn.Module):
         pooling: Pooling,
         after: nn.Module | None = None,
         width: int | None = None,
+        summed: int = 0,
     ) -> None:
         """unit: text or word. pooling: of a text; a word's vector is the mean of its tokens'. after: the number of
-        layers on the vectors of units, `width` wide.
+        layers on the vectors of units, `width` wide. summed: with pooling "max", how many numbers at the end of the
+        vectors are summed instead, and divided by the square root of the text's length.
         """
         super().__init__()
         self.vectors = word_vectors(vocabulary_size, config.embedding_width, config.token_dropout)
         self.layers, self.after = layers, nn.Identity() if after is None else after
         self.width = layers.width if width is None else width
-        self.unit, self.pooling, self.dropout = unit, pooling, config.dropout
+        self.unit, self.pooling, self.summed, self.dropout = unit, pooling, summed, config.dropout
 
     @property
     def embedding(self) -> nn.Parameter:
@@ -92,7 +94,9 @@ class TextBody(nn.Module):
         if self.pooling == "mean":
             return (hidden * inside).sum(1) / lengths[:, None]
         if self.pooling == "max":
-            return hidden.masked_fill(~inside, -torch.inf).amax(1)
+            highest, summed = hidden.split((hidden.shape[2] - self.summed, self.summed), 2)
+            highest = highest.masked_fill(~inside, -torch.inf).amax(1)
+            return torch.cat((highest, (summed * inside).sum(1) / lengths[:, None].sqrt()), 1)
         last = hidden[torch.arange(len(hidden), device=hidden.device), lengths - 1]
         if not self.layers.is_bidirectional:
             return last
@@ -202,9 +206,11 @@ class ConvolutionLayers(nn.Module):
 
     is_bidirectional = False
 
-    def __init__(self, config: ConvolutionLabelling) -> None:
+    def __init__(self, config: ConvolutionLabelling, *, keeps_input: bool = False) -> None:
+        """keeps_input: whether the outputs at a position end with the token vector that the filters read there."""
         super().__init__()
-        self.width = config.width * len(config.filters)
+        self.width = config.width * len(config.filters) + keeps_input * config.embedding_width
+        self.keeps_input = keeps_input
         self.filters = nn.ModuleList(nn.Conv1d(config.embedding_width, config.width, n) for n in config.filters)
 
     def forward(self, x: Float[Tensor, "B T E"], lengths: Int64[Tensor, " B"]) -> Float[Tensor, "B T width"]:
@@ -215,6 +221,8 @@ class ConvolutionLayers(nn.Module):
         for layer in self.filters:
             n = cast("nn.Conv1d", layer).kernel_size[0]
             outputs.append(F.relu(layer(F.pad(columns, ((n - 1) // 2, n // 2)))))
+        if self.keeps_input:
+            outputs.append(columns)
         return torch.cat(outputs, 1).transpose(1, 2)
 
 

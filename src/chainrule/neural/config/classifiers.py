@@ -90,6 +90,15 @@ class ConvolutionLabelling(WordsConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ConvolutionBagLabelling(ConvolutionLabelling):
+    """A convolution and a bag of vectors side by side, which the labels' layer reads together."""
+
+    steps_in_epoch: ClassVar[int] = 100
+
+    filters: tuple[int, ...] = changed(ConvolutionLabelling, "filters", (1, 2, 3))
+
+
+@dataclass(frozen=True, kw_only=True)
 class TransformerLabelling(WordsConfig):
     """A bidirectional Transformer encoder; the vector of a text is the mean."""
 
@@ -166,6 +175,7 @@ LABELLING: dict[str, type[LabellingConfig]] = {
     "gru": GRULabelling,
     "rnn": RNNLabelling,
     "convolution": ConvolutionLabelling,
+    "convolution-bag": ConvolutionBagLabelling,
     "transformer": TransformerLabelling,
     "tree": TreeLabelling,
     "graph": GraphLabelling,

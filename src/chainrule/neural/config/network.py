@@ -213,9 +213,13 @@ def settings_of(config: DataclassInstance) -> dict[str, object]:
 
 @dataclass(frozen=True, kw_only=True)
 class LabellingConfig:
-    """The fields that all networks that label have. Raises SettingError."""
+    """The fields that all networks that label have. Raises SettingError.
+
+    steps_in_epoch: the default batch is reduced until an epoch has this many steps.
+    """
 
     reads: ClassVar[str] = "text"
+    steps_in_epoch: ClassVar[int] = 400
 
     width: int = option(150, "numbers in a hidden vector", least=1, below=MAX_WIDTH)
     dropout: float = option(

@@ -15,6 +15,7 @@ from chainrule.neural.classification.build import build_classifier
 from chainrule.neural.classification.classifier import FineTunedClassifier, layer_widths
 from chainrule.neural.config import settings_of as network_settings
 from chainrule.neural.config.classifiers import labelling_settings
+from chainrule.neural.config.network import LabellingConfig
 from chainrule.neural.quantization import check_trainable
 from chainrule.neural.vision.detector import BoxDetector
 from chainrule.protocol import UNKNOWN
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from chainrule.neural.classification.classifier import ScratchClassifier
-    from chainrule.neural.config.network import LabellingConfig
     from chainrule.neural.network import Network
     from chainrule.text.labelled import LabelledUnit
     from chainrule.training.config import ClassifierTrainingConfig, FineTuningConfig, InitialVectors, TrainingRun
@@ -46,7 +46,7 @@ class Learner(Generic[N]):
 
     network: its settings; text: the record of its inputs, besides the examples; both must be the same for a run to
     resume. inputs: what its inputs are called, in the plural, for messages. note: printed before the first step.
-    objective: makes the objective of a network.
+    objective: makes the objective of a network. steps_in_epoch: as in `LabellingConfig`.
     """
 
     build: Callable[[], N]
@@ -55,6 +55,7 @@ class Learner(Generic[N]):
     inputs: str
     note: str | None = None
     objective: Callable[[N, Setup, LabelData[Any]], Objective] = LabelObjective
+    steps_in_epoch: int = LabellingConfig.steps_in_epoch
 
 
 def learn_labels(
@@ -65,7 +66,7 @@ def learn_labels(
     Raises SettingError where there is no such device, or a step does not fit into memory; EstimationError where the
     loss is no number; and what `run_job` raises.
     """
-    settled = config.fitted_to(len(data.training))
+    settled = config.fitted_to(len(data.training), learner.steps_in_epoch)
     assert settled.batch is not None
     steps = steps_in_epoch(len(data.training), settled.batch)
     fitted = None if settled == config else _fitted_note(settled, len(data.training), learner.inputs)
@@ -153,6 +154,7 @@ def train_from_scratch(
         inputs=inputs,
         note=note,
         objective=BoxObjective if unit == BoxDetector.unit else LabelObjective,
+        steps_in_epoch=network.steps_in_epoch,
     )
     return learn_labels(learner, data, config, run)
 
