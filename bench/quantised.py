@@ -7,6 +7,8 @@
 wheel is built for old ones. It has one stream, and its processor time is not measured. Its source is in the sdist of
 llama-cpp-python, vendor/llama.cpp:
 cmake -B build -DGGML_NATIVE=ON -DCMAKE_BUILD_TYPE=Release && cmake --build build --target llama-bench
+Where that ends in an illegal instruction (AMX in some virtual machines): -DGGML_NATIVE=OFF -DGGML_AVX512=ON
+-DGGML_AVX512_VBMI=ON -DGGML_AVX512_VNNI=ON -DGGML_AVX512_BF16=ON, with GGML_AVX, AVX2, FMA, F16C and BMI2.
 
 Many streams: as many requests to llama.cpp's server at once, from the same prompt; here as many texts of one batch.
 --context: one stream whose prompt has so many tokens, after the prompt, with keys and values in 32 bits and in 8, in
@@ -175,7 +177,10 @@ def by_llama_bench(program: Path, model: chainrule.Model, options: argparse.Name
     written = tokens if tokens > 1 else 0
     sizes = ["-t", options.threads, "-p", read, "-n", written, "-r", 1, "-ngl", 0, "-o", "json"]
     command = [program, "-m", options.file, *sizes]
-    [run] = json.loads(subprocess.check_output([str(part) for part in command], stderr=subprocess.DEVNULL))
+    try:
+        [run] = json.loads(subprocess.check_output([str(part) for part in command], stderr=subprocess.DEVNULL))
+    except subprocess.CalledProcessError as error:
+        sys.exit(f"{program} ends with {error.returncode}; -4 is an illegal instruction: see this script's first lines")
     return read + written, (read + written) / run["avg_ts"]
 
 
