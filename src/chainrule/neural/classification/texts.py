@@ -94,7 +94,7 @@ class TextBody(nn.Module):
         if self.pooling == "mean":
             return (hidden * inside).sum(1) / lengths[:, None]
         if self.pooling == "max":
-            highest, summed = hidden.split((hidden.shape[2] - self.summed, self.summed), 2)
+            highest, summed = hidden[..., : hidden.shape[2] - self.summed], hidden[..., hidden.shape[2] - self.summed :]
             highest = highest.masked_fill(~inside, -torch.inf).amax(1)
             return torch.cat((highest, (summed * inside).sum(1) / lengths[:, None].sqrt()), 1)
         last = hidden[torch.arange(len(hidden), device=hidden.device), lengths - 1]
