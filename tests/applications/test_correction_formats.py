@@ -53,6 +53,7 @@ def corrector(lm: chainrule.Model) -> Corrector:
         ("the \\emph{leter} from <b>teh</b> friend", "the \\emph{letter} from <b>the</b> friend"),
         ("the __init__ </s> _x_y teh_letter", "the __init__ </s> _x_y teh_letter"),
         ("i retrun a value", "I return a value"),
+        ("i return i.e. a value", "I return i.e. a value"),
     ],
 )
 def test_words_are_found_in_any_form_and_keep_theirs(corrector: Corrector, given: str, meant: str) -> None:
@@ -60,6 +61,14 @@ def test_words_are_found_in_any_form_and_keep_theirs(corrector: Corrector, given
     assert one.corrected == meant
     assert one.with_changes(one.changes) == meant
     assert all(given[change.start : change.stop] == change.before for change in one.changes)
+
+
+def test_i_before_a_clitic_is_the_pronoun() -> None:
+    lm = chainrule.train(
+        chainrule.Lines(["I'll go and I'm sure", "he said that I go"] * 5), chainrule.NGramConfig(order=3)
+    )
+    [line] = chainrule.corrector(lm, rate=0.1).correct(["he said that i'll go"])
+    assert line.corrected == "he said that I'll go"
 
 
 def test_small_i_stays_in_texts_without_capitals(lm: chainrule.Model) -> None:

@@ -186,7 +186,7 @@ def test_words_that_the_labels_cannot_spell_are_refused(
     capitals, hot = tmp_path / "capitals.txt", tmp_path / "hot.txt"
     capitals.write_text("<pad>\n|\nA\nB\n")
     hot.write_text("ab\nox\n")
-    spelled = "the labels can spell 0 of 2 {}; the labels are capitals: give the words in capitals"
+    spelled = "the labels can spell 0 of 2 {}; the labels are capitals: write lists of words in capitals"
     base = ["ctc", folder / "two.npz"]
     told = refused(1, [*base, folder / "lm", "--labels", capitals])
     assert spelled.format("words of the language model") in told

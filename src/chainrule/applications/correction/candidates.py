@@ -69,6 +69,7 @@ def _within_one_edit(marks: str) -> Iterable[str]:
             yield from (marks[:i] + mark + marks[i + 1 :] for mark in usual)
 
 
+_CLITICS = {"m", "ll", "ve", "d"}  # of I
 # Nats that a word with a capital letter inside a sentence has for being a name and no other word; if it is not known,
 # for being no word without a capital letter, and, beside a rare name, for being a name that is new.
 _NAME, _NO_NAME, _RARE_NAME = 3.0, 9.0, 6.0
@@ -156,7 +157,7 @@ class Spelling:
             is_capitalised = chunk.is_name(a) and not word.isupper()
             is_known = self._words.is_trusted(word)
             right = is_known * _REAL_WORD + (word.lower() in self._words.added) * _ADDED
-            if (capital := self._alone(word)) != word and word.islower():  # i, for I
+            if (capital := self._pronoun(chunk, a, b)) != word:
                 right += _SMALL_LETTER
                 if self._supplies_capitals:
                     variants[chunk.text[:a] + capital + chunk.text[b:]] = same
@@ -221,6 +222,14 @@ class Spelling:
     def _alone(self, word: str) -> str:
         """A known word of one letter in its most frequent form (i -> I); other words unchanged."""
         return self._words.most_frequent_form(word) if len(word) == 1 and word in self._words else word
+
+    def _pronoun(self, chunk: Chunk, a: int, b: int) -> str:
+        """The only word of a chunk as I or I'm, where it is i or i'm and I is more frequent; not in i.e. or (i)."""
+        letter, mark, clitic = chunk.text[a:b].partition("'")
+        is_pronoun = letter == "i" and letter in self._words and (not mark or clitic in _CLITICS)
+        if not is_pronoun or len(chunk.words) > 1 or (chunk.text[a - 1 : a] == "(" and chunk.text[b : b + 1] == ")"):
+            return chunk.text[a:b]
+        return self._words.most_frequent_form(letter) + mark + clitic
 
     def _of_two(self, text: str, chunks: list[Chunk], i: int) -> list[Proposal]:
         """A chunk and the next one as one word: broken by a space, or written twice."""
