@@ -21,7 +21,6 @@ logger = logging.getLogger(__name__)
 BPE_TOKEN = "▁"  # before a piece that begins a word
 UNK_TOKEN = "⁇"  # of unknown characters
 UNK_BPE_TOKEN = "▁⁇▁"
-_TOO_FEW = 0.1  # of the words, which single letters are, for instance
 _CONTINUES = "##"  # before a piece of WordPiece that continues a word
 _BLANKS = [re.compile(rf"[<\[]{name}[>\]]", re.IGNORECASE) for name in ("blank", "blk", "pad")]  # the first one counts
 _SPACE = re.compile(r"[<\[](space|sp)[>\]]", re.IGNORECASE)
@@ -152,7 +151,7 @@ def _with_blank(labels: list[str]) -> list[str]:
 def check_spelling(labels: Alphabet, words: Iterable[str], what: str, least: float = 0.5) -> None:
     """Warn if the labels can spell less than a share of the words that have letters. what: "words of the model".
 
-    Raises SettingError, which says what would help, if they can spell hardly any.
+    Raises SettingError, which says what would help, if they can spell none.
     """
     characters = set("".join(labels.labels))
     lettered = [word for word in dict.fromkeys(words) if any(map(str.isalpha, word))]
@@ -169,7 +168,7 @@ def check_spelling(labels: Alphabet, words: Iterable[str], what: str, least: flo
             advice = (
                 f"the labels are {kind}: write lists of words in {kind}, and train a language model on text in {kind}"
             )
-    if spelled <= _TOO_FEW * len(lettered):
+    if not spelled:
         raise SettingError(f"{found}; {advice}")
     logger.warning("%s; %s", found, advice)
 
