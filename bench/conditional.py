@@ -42,7 +42,7 @@ from chainrule.text.parallel import Pairs, pairs_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel
+    from chainrule.features.seq2seq.model import Seq2SeqModel
     from chainrule.training.reports import Report
 
 PIECES = TokenizerConfig(kind="bpe", vocabulary_size=8000)

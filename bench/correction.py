@@ -61,12 +61,12 @@ from misspellings import LETTERS, birkbeck_pairs, norvigs_choice, read
 from ocr_pages import Scan, measure_ocr, paragraphs_of, write_pages
 
 import chainrule
-from chainrule.api.texts.correct import _log_priors
-from chainrule.applications.correction.error_models import WordErrorModel
-from chainrule.applications.correction.word_index import WordIndex
-from chainrule.applications.noisy_channel.inflections import read_inflections
-from chainrule.applications.noisy_channel.learning import learn_channel
-from chainrule.evaluation.texts.corrections import measure_corrections
+from chainrule.features.correct.channel.inflections import read_inflections
+from chainrule.features.correct.channel.learning import learn_channel
+from chainrule.features.correct.correct import _log_priors
+from chainrule.features.correct.corrector.error_models import WordErrorModel
+from chainrule.features.correct.corrector.word_index import WordIndex
+from chainrule.features.correct.measures import measure_corrections
 
 _PAIRS = 60_000
 _RATE = 0.12

@@ -25,8 +25,8 @@ from machine import circumstances
 from misspellings import birkbeck_pairs, norvigs_choice, read
 
 import chainrule
-from chainrule.api.texts.correct import word_index
-from chainrule.evaluation.texts.corrections import measure_corrections
+from chainrule.features.correct.correct import word_index
+from chainrule.features.correct.measures import measure_corrections
 
 _ROWS = ("word error rate", "GLEU", "wrong words fixed", "right words broken")
 

@@ -1,6 +1,6 @@
 """Learns the rules of the channel of English spelling from lists of misspellings that may be shipped.
 
-    python bench/english_channel.py main.json > src/chainrule/applications/noisy_channel/english_rules.txt
+    python bench/english_channel.py main.json > src/chainrule/features/correct/channel/english_rules.txt
 
 main.json: the right words, each with its misspellings, of the tool misspell (github.com/client9/misspell, MIT). The
 rules that change the probabilities of these misspellings most are kept; the words are not.
@@ -14,9 +14,9 @@ from collections import Counter
 from math import log
 from pathlib import Path
 
-from chainrule.applications.noisy_channel.character_channel import Channel, Rule
-from chainrule.applications.noisy_channel.english import common_edits, write_rules
-from chainrule.applications.noisy_channel.learning import learn_channel, mark_ends
+from chainrule.features.correct.channel.character_channel import Channel, Rule
+from chainrule.features.correct.channel.english import common_edits, write_rules
+from chainrule.features.correct.channel.learning import learn_channel, mark_ends
 
 _KEPT = 1500
 _FLOOR = 2e-5  # of a rule that is no single edit, before anything is learned

@@ -24,7 +24,7 @@ from machine import circumstances
 from misspellings import birkbeck_pairs, norvigs_choice, read
 
 import chainrule
-from chainrule.api.texts.correct import word_index
+from chainrule.features.correct.correct import word_index
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

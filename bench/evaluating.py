@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from machine import circumstances
 
-from chainrule.comparison.ladder import networks_for
+from chainrule.features.compare.ladder import networks_for
 from chainrule.neural.build import build
 from chainrule.neural.language_model import NeuralModel
 from chainrule.protocol import END

@@ -26,8 +26,8 @@ from machine import circumstances
 
 import chainrule
 from chainrule import ClassifierTrainingConfig, Edge, Graph, Labelled
-from chainrule.neural.config.classifiers import BagLabelling, GraphLabelling, LSTMLabelling
-from chainrule.structures.graph import labelled
+from chainrule.features.classify.network.config import BagLabelling, GraphLabelling, LSTMLabelling
+from chainrule.features.trees.structures.graph import labelled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -204,8 +204,8 @@ def measure_batching(options: argparse.Namespace) -> None:
     """128 graphs of 20 nodes and 4 types of edges, forward and back."""
     import torch
 
-    from chainrule.neural.classification.graphs import GraphBody
-    from chainrule.structures.arrays import GraphArrays
+    from chainrule.features.trees.graph_networks import GraphBody
+    from chainrule.features.trees.structures.arrays import GraphArrays
 
     torch.set_num_threads(1)
     chance = np.random.default_rng(0)
@@ -299,7 +299,7 @@ def scenes(folder: Path, part: str, count: int) -> list[tuple[Any, Any]]:
     import json
     import zipfile
 
-    from chainrule.pictures.codec import decode
+    from chainrule.features.vision.pictures.codec import decode
 
     found: list[tuple[Any, Any]] = []
     with gzip.open(folder / f"{part}.jsonl.gz", "rt") as lines, zipfile.ZipFile(folder / f"{part}.zip") as archive:
@@ -324,7 +324,7 @@ def scenes(folder: Path, part: str, count: int) -> list[tuple[Any, Any]]:
 
 def measure_pictures(options: argparse.Namespace) -> None:
     """Which shape each pixel is of, by superpixels."""
-    from chainrule.structures.region_graphs import region_graph, superpixels
+    from chainrule.features.trees.structures.region_graphs import region_graph, superpixels
 
     sets = [scenes(options.nlvr, part, count) for part, count in (("train", 900), ("valid", 300))]
     regions = [[superpixels(pixels, 400) for pixels, _ in own] for own in sets]

@@ -21,15 +21,15 @@ from machine import circumstances
 from torch import nn
 
 import chainrule
-from chainrule.neural.config.vision import GridLabelling, LeNetLabelling
-from chainrule.neural.layers.grid_lstm import GridLayer, wire_grids
-from chainrule.pictures.labelled import read_pixel_labels
+from chainrule.features.vision.network.config import GridLabelling, LeNetLabelling
+from chainrule.features.vision.network.grid_layers import GridLayer, wire_grids
+from chainrule.features.vision.pictures.labelled import read_pixel_labels
 from chainrule.training.config import ClassifierTrainingConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from chainrule.neural.layers.grid_lstm import Wiring
+    from chainrule.features.vision.network.grid_layers import Wiring
 
 SIZE = (100, 400)  # of NLVR's scenes
 GRID = GridLabelling(size=SIZE, patch=4, width=96)

@@ -18,12 +18,12 @@ from machine import circumstances
 
 import chainrule
 from chainrule import ClassifierTrainingConfig
-from chainrule.neural.classification.build import build_classifier
-from chainrule.neural.config.classifiers import LABELLING
-from chainrule.neural.config.vision import ResNetLabelling
+from chainrule.features.classify.network.build import build_classifier
+from chainrule.features.classify.network.config import LABELLING
+from chainrule.features.vision.network.config import ResNetLabelling
 
 if TYPE_CHECKING:
-    from chainrule.neural.config.vision import PictureLabelling
+    from chainrule.features.vision.network.config import PictureLabelling
 
 OWN: dict[str, PictureLabelling] = {
     "resnet": ResNetLabelling(width=24, blocks=(1, 1, 1, 1)),

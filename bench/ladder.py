@@ -30,7 +30,7 @@ from neural import BEST_LSTM, BEST_LSTM_TRAINING, BEST_TRANSFORMER, BEST_TRANSFO
 
 import chainrule
 from chainrule import NGramConfig, RecurrentConfig, TokenizerConfig, TrainingConfig
-from chainrule.comparison.ladder import parameters_of
+from chainrule.features.compare.ladder import parameters_of
 from chainrule.neural.config import NETWORKS
 from chainrule.training.checkpoint import remove_checkpoints
 from chainrule.training.reports import LOG

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.structures.tree import LabelledTree, Tree
+from chainrule.features.trees.structures.tree import LabelledTree, Tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

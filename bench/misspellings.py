@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from chainrule.applications.correction.word_index import WordIndex
+    from chainrule.features.correct.corrector.word_index import WordIndex
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 

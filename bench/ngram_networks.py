@@ -40,7 +40,7 @@ import torch  # noqa: E402
 from machine import circumstances  # noqa: E402
 
 import chainrule  # noqa: E402
-from chainrule.families.table import FAMILIES  # noqa: E402
+from chainrule.models.families.table import FAMILIES  # noqa: E402
 from chainrule.neural.layers.ngram_memory import NGramMemory  # noqa: E402
 from chainrule.text.corpus.corpus import source_of  # noqa: E402
 
@@ -126,7 +126,7 @@ def control_of(arm: str) -> AbstractContextManager[Any]:
     if arm == "memory, shuffled":
         return shuffled_contexts()
     if arm == "residual, in sample":  # else it would be refused
-        return mock.patch("chainrule.api.training.residual._seems_seen", return_value="in sample, on purpose")
+        return mock.patch("chainrule.verbs.training.residual._seems_seen", return_value="in sample, on purpose")
     return nullcontext()
 
 

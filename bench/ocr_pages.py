@@ -14,10 +14,10 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
 import chainrule
-from chainrule.api.texts.correct import word_index
-from chainrule.api.training.channel import wrong_words
 from chainrule.evaluation.resampling import interval_of_sums
 from chainrule.evaluation.texts.error_rates import CharacterErrors
+from chainrule.features.correct.correct import word_index
+from chainrule.features.correct.train_channel import wrong_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -28,9 +28,9 @@ import chainrule
 from chainrule import CaptionConfig, CaptionedPicture, CaptionModel, LabelledPicture, TrainingConfig
 from chainrule.evaluation.resampling import interval_of_sums
 from chainrule.evaluation.texts.rouge import caption_words, cider_d
-from chainrule.neural.config.vision import ResNetLabelling
-from chainrule.neural.seq2seq.visual_sources import boxes_of, spread_on_picture
-from chainrule.pictures.boxes import overlaps
+from chainrule.features.vision.network.config import ResNetLabelling
+from chainrule.features.vision.network.visual_sources import boxes_of, spread_on_picture
+from chainrule.features.vision.pictures.boxes import overlaps
 
 _PHRASES = {"regions": "proposed", "phrases": True}
 _TELLER = CaptionConfig(width=88, decoder="hierarchical", encoder="transformer")

@@ -24,7 +24,7 @@ import numpy as np
 from machine import circumstances
 
 import chainrule
-from chainrule.applications.continuations import Pair, continuation_log_probs
+from chainrule.evaluation.continuations import Pair, continuation_log_probs
 from chainrule.text.tokenization.tokenizer import documents_of
 
 if TYPE_CHECKING:

@@ -46,7 +46,7 @@ import chainrule
 from chainrule.decoding.config import GREEDY
 from chainrule.decoding.limits import Constraints
 from chainrule.decoding.sampling import sample
-from chainrule.open_models.vocabulary import TokenIdMap
+from chainrule.features.open.vocabulary import TokenIdMap
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,8 +62,8 @@ _OLD = {
 _MEMORY = """
 import sys
 import torch, chainrule
-import chainrule.api.models.language_models, chainrule.decoding.text_generator, chainrule.neural.language_model
-import chainrule.neural.packed.reading, chainrule.open_models.importing
+import chainrule.models.language_models, chainrule.decoding.text_generator, chainrule.neural.language_model
+import chainrule.neural.packed.reading, chainrule.features.open.importing
 def peak():  # of this program alone; what getrusage tells begins with that of the process that started it
     [line] = [line for line in open("/proc/self/status") if line.startswith("VmHWM")]
     return int(line.split()[1]) / 1e3

@@ -24,15 +24,15 @@ time.monotonic = time.perf_counter = time.process_time  # before anything import
 import torch  # noqa: E402
 from machine import circumstances  # noqa: E402
 
-from chainrule.api.tokenizers import tokenize_source  # noqa: E402
-from chainrule.api.training.stream import read_validation, train_speller  # noqa: E402
 from chainrule.base.progress import silent  # noqa: E402
-from chainrule.families.table import FAMILIES  # noqa: E402
+from chainrule.mixture.uniform import UniformConfig  # noqa: E402
+from chainrule.models.families.table import FAMILIES  # noqa: E402
+from chainrule.models.files.tokenizers import tokenize_source  # noqa: E402
 from chainrule.text.corpus.corpus import source_of  # noqa: E402
 from chainrule.text.units import begins_word  # noqa: E402
 from chainrule.training.config import TrainingConfig  # noqa: E402
 from chainrule.training.job import StreamOptions  # noqa: E402
-from chainrule.uniform import UniformConfig  # noqa: E402
+from chainrule.verbs.training.stream import read_validation, train_speller  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

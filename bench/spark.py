@@ -20,8 +20,8 @@ from pathlib import Path
 from machine import circumstances
 
 import chainrule
-from chainrule.api.editing.convert import in_shards
 from chainrule.spark import local_session
+from chainrule.verbs.convert import in_shards
 
 
 def saved_data(model: chainrule.Model, folder: Path) -> set[str]:

@@ -25,7 +25,7 @@ from machine import circumstances
 
 import chainrule
 from chainrule import ClassifierTrainingConfig, Labelled, Pair, TokenizerConfig
-from chainrule.neural.config.classifiers import (
+from chainrule.features.classify.network.config import (
     LABELLING,
     BagLabelling,
     ConvolutionLabelling,
@@ -33,10 +33,10 @@ from chainrule.neural.config.classifiers import (
     TransformerLabelling,
     TreeLabelling,
 )
-from chainrule.structures.arrays import encode_trees
-from chainrule.structures.linearized import CLOSE, HEAD, OPEN, tree_text
-from chainrule.structures.tree import Tree, labelled
-from chainrule.structures.tree_files import read_unlabelled
+from chainrule.features.trees.structures.arrays import encode_trees
+from chainrule.features.trees.structures.linearized import CLOSE, HEAD, OPEN, tree_text
+from chainrule.features.trees.structures.tree import Tree, labelled
+from chainrule.features.trees.structures.tree_files import read_unlabelled
 
 if TYPE_CHECKING:
     from chainrule.evaluation.classification import Classification
@@ -139,7 +139,7 @@ def measure_batching(options: argparse.Namespace) -> None:
     """25, 100 and 400 trees at once against one node at a time, forward and back."""
     import torch
 
-    from chainrule.neural.classification.build import build_classifier
+    from chainrule.features.classify.network.build import build_classifier
     from chainrule.text.tokenization.tokenizer import Tokenizer
 
     train, _ = sst(options.sst, binary=False)

@@ -29,15 +29,15 @@ from machine import circumstances
 
 import chainrule
 from chainrule import Limits, SamplingConfig, Seq2SeqConfig, TokenizerConfig, TrainingConfig
-from chainrule.api.seq2seq.measurement import measure_pairs
 from chainrule.evaluation.texts.text_scores import measure_summaries, measure_translations
+from chainrule.features.seq2seq.measurement import measure_pairs
 from chainrule.text.corpus.sample import sample_docstrings
 from chainrule.text.parallel import Pairs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from chainrule.api.models.language_models import CausalModel
+    from chainrule.models.language_models import CausalModel
 
 LSTM = Seq2SeqConfig(
     encoder="lstm",

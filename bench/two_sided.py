@@ -38,15 +38,15 @@ from neural import print_report
 
 import chainrule
 from chainrule import NGramConfig, TokenizerConfig, TrainingConfig
-from chainrule.api.training.classifier import finetune
 from chainrule.base.tables import markdown_table
+from chainrule.features.classify.labelled_texts import Labelled
+from chainrule.features.classify.training import finetune
 from chainrule.neural.build import build
 from chainrule.neural.config import BIDIRECTIONAL, NETWORKS, MaskedConfig, RecurrentConfig, TransformerConfig
 from chainrule.neural.embedding import token_vectors
 from chainrule.protocol import END
 from chainrule.storage.config_json import CONFIG
 from chainrule.text.corpus.sample import sample_docstrings, sample_lines
-from chainrule.text.labelled import Labelled
 from chainrule.training.checkpoint import remove_checkpoints
 from chainrule.training.config import FineTuningConfig
 

@@ -160,7 +160,7 @@ def _read_flac() -> None:
 def _cut_into_superpixels() -> None:
     import numpy as np
 
-    from chainrule.structures.region_graphs import superpixels
+    from chainrule.features.trees.structures.region_graphs import superpixels
 
     pixels = np.random.default_rng(0).integers(0, 255, (32, 32, 3), np.uint8)
     assert superpixels(pixels).shape == (32, 32)

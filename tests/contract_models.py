@@ -96,7 +96,7 @@ def adaptive(*, sees_rows: bool = False, begins: str = "one") -> Callable[[Path]
 def with_a_stream(kind: str) -> LanguageModel[Any]:
     from chainrule.mixture.components import Components
     from chainrule.mixture.interpolation import LinearMixture, LogLinearMixture
-    from chainrule.uniform import UniformModel
+    from chainrule.mixture.uniform import UniformModel
 
     network = random_model(next(iter(STREAM_NETWORKS.values())))
     components = Components(("neural", "uniform"), (network, UniformModel(network.vocabulary_size)))

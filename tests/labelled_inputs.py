@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.errors import TextError
-from chainrule.neural.config.classifiers import LABELLING
-from chainrule.neural.config.vision import PictureLabelling
-from chainrule.pictures.picture import LabelledPicture, Picture
-from chainrule.structures import graph
-from chainrule.structures.tree import labelled
-from chainrule.structures.tree_files import trees_in_brackets
-from chainrule.text.labelled import Labelled
+from chainrule.features.classify.labelled_texts import Labelled
+from chainrule.features.classify.network.config import LABELLING
+from chainrule.features.trees.structures import graph
+from chainrule.features.trees.structures.tree import labelled
+from chainrule.features.trees.structures.tree_files import trees_in_brackets
+from chainrule.features.vision.network.config import PictureLabelling
+from chainrule.features.vision.pictures.picture import LabelledPicture, Picture
 from chainrule.training.config import ClassifierTrainingConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from chainrule.api.models.model import Model
-    from chainrule.structures.graph import LabelledGraph
-    from chainrule.structures.tree import LabelledTree
+    from chainrule.features.trees.structures.graph import LabelledGraph
+    from chainrule.features.trees.structures.tree import LabelledTree
+    from chainrule.models.model import Model
 
 ANIMALS, FOODS = ("dog", "cat", "bird"), ("bread", "soup", "rice")
 # Further settings of networks for pictures of 16 x 16 pixels.

@@ -8,6 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from chainrule.features.seq2seq.network.config import CaptionConfig, Seq2SeqConfig
+from chainrule.features.seq2seq.network.model import NeuralSeq2SeqModel, SourceConditionedModel
+from chainrule.features.seq2seq.network.network import build_seq2seq
+from chainrule.features.trees.language_model import TreeModel, TreeNetwork
 from chainrule.neural.build import build
 from chainrule.neural.config import (
     BagConfig,
@@ -23,12 +27,8 @@ from chainrule.neural.config import (
     vaswani,
 )
 from chainrule.neural.config.language_models import TreeConfig
-from chainrule.neural.config.seq2seq import CaptionConfig, Seq2SeqConfig
 from chainrule.neural.device import _runs_lstm_in_bfloat16
 from chainrule.neural.language_model import NeuralModel
-from chainrule.neural.seq2seq.model import NeuralSeq2SeqModel, SourceConditionedModel
-from chainrule.neural.seq2seq.network import build_seq2seq
-from chainrule.neural.tree_language_model import TreeModel, TreeNetwork
 
 if TYPE_CHECKING:
     import pytest

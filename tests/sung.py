@@ -6,10 +6,10 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from chainrule import Sound, SpeechConfig, SpeechModel, Transcript, train_speech
-from chainrule.datasets.random import Random
-from chainrule.datasets.tones import RATE, sing
-from chainrule.sounds.features import log_mel
-from chainrule.sounds.sound import encode_wav
+from chainrule.features.lectures.datasets.random import Random
+from chainrule.features.lectures.datasets.tones import RATE, sing
+from chainrule.features.speech.sounds.features import log_mel
+from chainrule.features.speech.sounds.sound import encode_wav
 from chainrule.training.config import TrainingConfig
 
 if TYPE_CHECKING:

@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import chainrule
-from chainrule.api.texts.frequencies import WordFrequencies
-from chainrule.api.training import lmplz
-from chainrule.applications.correction.config import read_words
-from chainrule.applications.rescoring.lattice_formats import read_symbols
 from chainrule.base.progress import silent
 from chainrule.cli.shared.server_options import key_in
 from chainrule.cli.use.chat import _text_of
 from chainrule.decoding.config import read_grammar, read_schema
+from chainrule.features.correct.corrector.config import read_words
+from chainrule.features.exports.word_list import _read_shortcuts
+from chainrule.features.kenlm import lmplz
+from chainrule.features.rescore.lattice_formats import read_symbols
+from chainrule.features.speech.search.logits import read_labels
+from chainrule.features.speech.search.word_models import load_unigram_set_from_arpa
+from chainrule.features.vectors.learning.cooccurrences import read_cooccurrence_file
+from chainrule.features.vectors.learning.intrinsic import read_analogies, read_sets
 from chainrule.ngram.counting.files import read_counts
-from chainrule.ngram.exports.word_list import _read_shortcuts
-from chainrule.speech.logits import read_labels
-from chainrule.speech.word_models import load_unigram_set_from_arpa
 from chainrule.text.tokenization.vocabulary import Vocabulary
-from chainrule.vectors.cooccurrences import read_cooccurrence_file
-from chainrule.vectors.intrinsic import read_analogies, read_sets
+from chainrule.verbs.frequencies import WordFrequencies
 
 if TYPE_CHECKING:
     from collections.abc import Callable

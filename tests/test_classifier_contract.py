@@ -1,4 +1,4 @@
-"""What every network that labels promises, whatever its inputs: see `Body` in neural/classification/classifier.py."""
+"""What every network that labels promises, whatever its inputs: see `Body` in `features/classify/network/`."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from labelled_inputs import ANIMALS, FOODS, INPUTS_OF, QUICK, log_probs, quick, 
 
 import chainrule
 from chainrule.errors import SettingError, TextError
-from chainrule.neural.config.classifiers import LABELLING
-from chainrule.pictures.picture import LabelledPicture
+from chainrule.features.classify.labelled_texts import Labelled
+from chainrule.features.classify.network.config import LABELLING
+from chainrule.features.trees.structures import graph
+from chainrule.features.trees.structures.tree import Tree, labelled
+from chainrule.features.vision.pictures.picture import LabelledPicture
 from chainrule.protocol import UNKNOWN
-from chainrule.structures import graph
-from chainrule.structures.tree import Tree, labelled
-from chainrule.text.labelled import Labelled
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from chainrule.api.models.model import Model
+    from chainrule.models.model import Model
 
 
 def with_label(example: Any, label: str) -> Any:
@@ -183,8 +183,8 @@ def _letters(folder: Path) -> Path:
 
 def test_a_recurrent_network_in_both_directions_reads_each_row_backwards_within_its_length() -> None:
     """Against torch's own, one row at a time without any padding."""
-    from chainrule.neural.classification.texts import RecurrentLayers
-    from chainrule.neural.config.classifiers import LSTMLabelling
+    from chainrule.features.classify.network.config import LSTMLabelling
+    from chainrule.features.classify.network.texts import RecurrentLayers
 
     torch.manual_seed(0)
     layers = RecurrentLayers(LSTMLabelling(width=6, embedding_width=5, directions="both", layers=2, dropout=0.0))
@@ -200,8 +200,8 @@ def test_a_recurrent_network_in_both_directions_reads_each_row_backwards_within_
 
 def test_a_convolution_beside_a_bag_gives_maxima_and_the_scaled_sum_of_the_vectors() -> None:
     """Against a loop over positions and filters, one text at a time without any padding but that of the windows."""
-    from chainrule.neural.classification.build import build_classifier
-    from chainrule.neural.config.classifiers import ConvolutionBagLabelling
+    from chainrule.features.classify.network.build import build_classifier
+    from chainrule.features.classify.network.config import ConvolutionBagLabelling
     from chainrule.text.units import UnitTokens
 
     torch.manual_seed(0)

@@ -20,7 +20,7 @@ from verb_options import VERBS
 
 from chainrule.cli.main import app, run
 from chainrule.cli.verbs import EVERYWHERE
-from chainrule.experiments import Name
+from chainrule.features.lectures.experiments import Name
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -118,7 +118,7 @@ def test_every_command_of_a_page_runs_in_order(
     documentation = (folder / "corpus.txt").read_text().splitlines() + 60 * [
         "The function returns the value of a list or tuple"
     ]
-    monkeypatch.setattr("chainrule.datasets.make.sample_lines", lambda: documentation)
+    monkeypatch.setattr("chainrule.features.lectures.datasets.make.sample_lines", lambda: documentation)
     for command in commands_of(page):
         source, _, last = shortened(command).rpartition(" | ")
         program, *arguments = shlex.split(last)
@@ -168,7 +168,7 @@ def test_the_python_for_those_who_come_from_kenlm_runs(monkeypatch: pytest.Monke
     names: dict[str, Any] = {}
     [code] = blocks("docs/kenlm.md", "python")
     exec(code, names)
-    assert names["kenlm"].__name__ == "chainrule.kenlm"
+    assert names["kenlm"].__name__ == "chainrule.features.kenlm.stand_in"
     assert names["after"] != names["state"]
 
 

@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 from oracles import random_documents, stream_of
 
-from chainrule.api.showing.draw import network_diagram
 from chainrule.base.progress import silent
 from chainrule.errors import ModelFormatError
-from chainrule.families.table import FAMILIES, family_of
+from chainrule.mixture.uniform import UniformConfig
+from chainrule.models.families.table import FAMILIES, family_of
 from chainrule.neural.config import BIDIRECTIONAL, NETWORKS, TransformerConfig
 from chainrule.neural.config.language_models import TreeConfig
 from chainrule.ngram.config import NGramConfig
 from chainrule.protocol import END
 from chainrule.training.config import TrainingConfig
 from chainrule.training.job import StreamOptions
-from chainrule.uniform import UniformConfig
+from chainrule.verbs.draw import network_diagram
 
 STREAM = stream_of(random_documents(1, 9, 20, 7))
 

@@ -13,8 +13,8 @@ import pytest
 from labelled_inputs import INPUTS_OF, QUICK, log_probs, small, texts
 
 import chainrule
-from chainrule.applications.labelled_pairs import LabelledPair, Pair
 from chainrule.errors import SettingError, TextError
+from chainrule.features.classify.labelled_pairs import LabelledPair, Pair
 from chainrule.text.units import UnitTokens
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def test_shared_words_are_counted_word_by_word(is_directed: bool) -> None:
     """Beside a loop over sets of words, with lengths that are padded; neighbours by their places."""
     import torch
 
-    from chainrule.neural.classification.texts import SharedWords
+    from chainrule.features.classify.network.texts import SharedWords
 
     rng = np.random.default_rng(3)
     shared = SharedWords(12, is_directed=is_directed)
@@ -123,7 +123,7 @@ def test_shared_words_are_counted_word_by_word(is_directed: bool) -> None:
 def test_a_classifier_of_pairs_from_before_shared_words_opens_as_it_was() -> None:
     import torch
 
-    from chainrule.neural.classification.build import build_classifier, from_state, to_state
+    from chainrule.features.classify.network.build import build_classifier, from_state, to_state
 
     torch.manual_seed(0)
     old = build_classifier(small("bag"), ["1", "2"], "rating", 20, compares_words=False).eval()
@@ -135,8 +135,8 @@ def test_a_classifier_of_pairs_from_before_shared_words_opens_as_it_was() -> Non
 
 def test_the_epoch_of_ratings_is_the_one_of_the_highest_correlation() -> None:
     """Pearson's by NumPy, from what the network predicts; of figures that do not vary, the loss decides."""
-    from chainrule.evaluation.ratings import shares_of
-    from chainrule.training.objectives.labels import Example, LabelData, LabelObjective
+    from chainrule.features.classify.objective import Example, LabelData, LabelObjective
+    from chainrule.features.classify.ratings import shares_of
 
     ratings = np.array([1.25, 3.0, 2.0, 2.5, 1.0])
     scores = np.random.default_rng(1).normal(size=(5, 3)).astype(np.float32)
@@ -165,9 +165,9 @@ def test_the_epoch_of_ratings_is_the_one_of_the_highest_correlation() -> None:
 
 def test_the_divergence_from_ratings_is_that_of_the_formula() -> None:
     """KL(p || q) of Tai et al. 2015, equation 16, spelled out, from scores that are all 0: the head begins at 0."""
-    from chainrule.evaluation.ratings import shares_of
-    from chainrule.neural.classification.build import build_classifier
-    from chainrule.training.objectives.labels import Example, LabelData, LabelObjective
+    from chainrule.features.classify.network.build import build_classifier
+    from chainrule.features.classify.objective import Example, LabelData, LabelObjective
+    from chainrule.features.classify.ratings import shares_of
 
     network = build_classifier(small("bag"), ["1", "2", "3"], "rating", 20)
     tokens = UnitTokens(np.array([4, 5]), np.array([0, 0]), 1)

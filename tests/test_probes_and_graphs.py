@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from chainrule.experiments.structure import draw_copies, draw_sentence, fit_probe, graphs, probes
+from chainrule.features.lectures.experiments.structure import draw_copies, draw_sentence, fit_probe, graphs, probes
 from chainrule.neural.config import RecurrentConfig, TransformerConfig
 
 

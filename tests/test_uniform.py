@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from chainrule.uniform import UniformModel
+from chainrule.mixture.uniform import UniformModel
 
 
 @pytest.mark.parametrize("vocabulary_size", [3, 5, 1001])

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import fields
 
 from chainrule.base.options import is_rare
+from chainrule.features.classify.network.config import LABELLING
+from chainrule.features.seq2seq.network.config import CaptionConfig, Seq2SeqConfig
+from chainrule.features.speech.network_config import SpeechConfig
+from chainrule.features.vectors.learning.config import VectorsConfig
+from chainrule.features.vision.network.config import ResNetLabelling, ViTLabelling
 from chainrule.neural.config import BIDIRECTIONAL, NETWORKS
-from chainrule.neural.config.classifiers import LABELLING
 from chainrule.neural.config.language_models import TreeConfig
-from chainrule.neural.config.seq2seq import CaptionConfig, Seq2SeqConfig
-from chainrule.neural.config.speech import SpeechConfig
-from chainrule.neural.config.vision import ResNetLabelling, ViTLabelling
 from chainrule.training.config import ClassifierTrainingConfig, FineTuningConfig, TrainingConfig
-from chainrule.vectors.config import VectorsConfig
 
 
 def flag(name: str) -> str:

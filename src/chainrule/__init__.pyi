@@ -5,124 +5,11 @@ from typing import TYPE_CHECKING
 # All of a stub is for type checkers. Saying so makes mypy resolve these imports last, which a circle needs: the modules
 # import this package in turn.
 if TYPE_CHECKING:
-    from chainrule.api.editing.convert import convert as convert
-    from chainrule.api.editing.convert import convert_vectors as convert_vectors
-    from chainrule.api.editing.mix import exchange as exchange
-    from chainrule.api.editing.mix import merge as merge
-    from chainrule.api.editing.mix import mix as mix
-    from chainrule.api.editing.prune import prune_by_entropy as prune_by_entropy
-    from chainrule.api.editing.prune import prune_to_text as prune_to_text
-    from chainrule.api.editing.prune import prune_to_vocabulary as prune_to_vocabulary
-    from chainrule.api.models.classifier_model import ClassifierModel as ClassifierModel
-    from chainrule.api.models.drafting import Drafting as Drafting
-    from chainrule.api.models.embedding_model import EmbeddingModel as EmbeddingModel
-    from chainrule.api.models.language_models import BeamTree as BeamTree
-    from chainrule.api.models.language_models import CausalModel as CausalModel
-    from chainrule.api.models.language_models import CausalNetwork as CausalNetwork
-    from chainrule.api.models.language_models import MaskedModel as MaskedModel
-    from chainrule.api.models.model import Model as Model
-    from chainrule.api.models.model_info import ModelInfo as ModelInfo
-    from chainrule.api.models.scoring_model import ScoringModel as ScoringModel
-    from chainrule.api.opening import info as info
-    from chainrule.api.opening import load as load
-    from chainrule.api.opening import verify as verify
-    from chainrule.api.opening import verify_distribution as verify_distribution
-    from chainrule.api.seq2seq.caption_model import Caption as Caption
-    from chainrule.api.seq2seq.caption_model import CaptionModel as CaptionModel
-    from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel as Seq2SeqModel
-    from chainrule.api.seq2seq.seq2seq_model import load_pairs as load_pairs
-    from chainrule.api.showing.alignment import SoundAlignment as SoundAlignment
-    from chainrule.api.showing.attend import AttentionMaps as AttentionMaps
-    from chainrule.api.showing.attend import PictureAttention as PictureAttention
-    from chainrule.api.showing.attend import attend as attend
-    from chainrule.api.showing.attend import attend_picture as attend_picture
-    from chainrule.api.showing.draw import Drawing as Drawing
-    from chainrule.api.showing.draw import draw as draw
-    from chainrule.api.showing.draw import draw_sizes as draw_sizes
-    from chainrule.api.showing.draw_trees import TreeDrawings as TreeDrawings
-    from chainrule.api.showing.draw_trees import draw_trees as draw_trees
-    from chainrule.api.showing.effects import CausalEffects as CausalEffects
-    from chainrule.api.showing.inspect import Inspection as Inspection
-    from chainrule.api.showing.inspect import TextInspection as TextInspection
-    from chainrule.api.showing.inspect import inspect as inspect
-    from chainrule.api.speech.ctc import DecodedUtterance as DecodedUtterance
-    from chainrule.api.speech.ctc import Heard as Heard
-    from chainrule.api.speech.ctc import HeardWord as HeardWord
-    from chainrule.api.speech.ctc import decode_ctc as decode_ctc
-    from chainrule.api.speech.measurement import SpeechMeasurement as SpeechMeasurement
-    from chainrule.api.speech.speech_model import AlignedText as AlignedText
-    from chainrule.api.speech.speech_model import SpeechModel as SpeechModel
-    from chainrule.api.texts.correct import TunedCorrection as TunedCorrection
-    from chainrule.api.texts.correct import correct as correct
-    from chainrule.api.texts.correct import corrector as corrector
-    from chainrule.api.texts.correct import measure_correction as measure_correction
-    from chainrule.api.texts.correct import tune_correction as tune_correction
-    from chainrule.api.texts.data import data as data
-    from chainrule.api.texts.data import draw_pixels as draw_pixels
-    from chainrule.api.texts.data import write_pixels as write_pixels
-    from chainrule.api.texts.detect import DetectedText as DetectedText
-    from chainrule.api.texts.detect import DetectionMeasurement as DetectionMeasurement
-    from chainrule.api.texts.detect import detect as detect
-    from chainrule.api.texts.detect import draw_quiz as draw_quiz
-    from chainrule.api.texts.detect import draw_ranks as draw_ranks
-    from chainrule.api.texts.detect import measure_detection as measure_detection
-    from chainrule.api.texts.filter import Filtered as Filtered
-    from chainrule.api.texts.filter import filter as filter
-    from chainrule.api.texts.frequencies import Frequencies as Frequencies
-    from chainrule.api.texts.harness import harness as harness
-    from chainrule.api.texts.nearest import Neighbour as Neighbour
-    from chainrule.api.texts.nearest import nearest as nearest
-    from chainrule.api.texts.noise import NoisyText as NoisyText
-    from chainrule.api.texts.noise import noise as noise
-    from chainrule.api.texts.prompt import prompt as prompt
-    from chainrule.api.texts.rank import Ranked as Ranked
-    from chainrule.api.texts.rank import rank as rank
-    from chainrule.api.texts.rescore import Rescored as Rescored
-    from chainrule.api.texts.rescore import rescore as rescore
-    from chainrule.api.texts.surprisal import Surprisals as Surprisals
-    from chainrule.api.texts.surprisal import surprisal as surprisal
-    from chainrule.api.training.captions import train_captions as train_captions
-    from chainrule.api.training.channel import train_channel as train_channel
-    from chainrule.api.training.channel import train_grammar as train_grammar
-    from chainrule.api.training.classifier import finetune as finetune
-    from chainrule.api.training.classifier import train_classifier as train_classifier
-    from chainrule.api.training.counts import count_text as count_text
-    from chainrule.api.training.counts import train_counts as train_counts
-    from chainrule.api.training.lmplz import lmplz as lmplz
-    from chainrule.api.training.seq2seq import train_pairs as train_pairs
-    from chainrule.api.training.speech import train_speech as train_speech
-    from chainrule.api.training.train import adapt as adapt
-    from chainrule.api.training.train import train as train
-    from chainrule.api.vectors.cooccurrences import CooccurrenceMatrix as CooccurrenceMatrix
-    from chainrule.api.vectors.cooccurrences import count_cooccurrences as count_cooccurrences
-    from chainrule.api.vectors.cooccurrences import read_cooccurrences as read_cooccurrences
-    from chainrule.api.vectors.evaluate import VectorsMeasurement as VectorsMeasurement
-    from chainrule.api.vectors.evaluate import evaluate_vectors as evaluate_vectors
-    from chainrule.api.vectors.map import map_vectors as map_vectors
-    from chainrule.api.vectors.train import train_vectors as train_vectors
-    from chainrule.api.vectors.word_vectors import WordVectors as WordVectors
-    from chainrule.api.vectors.word_vectors import load_vectors as load_vectors
-    from chainrule.applications.config import EmbeddingConfig as EmbeddingConfig
-    from chainrule.applications.correction.config import CorrectionConfig as CorrectionConfig
-    from chainrule.applications.correction.config import CorrectionSettings as CorrectionSettings
-    from chainrule.applications.labelled_pairs import LabelledPair as LabelledPair
-    from chainrule.applications.labelled_pairs import Pair as Pair
-    from chainrule.applications.labelled_pairs import read_labelled_pairs as read_labelled_pairs
     from chainrule.base.threads import set_threads as set_threads
-    from chainrule.comparison.compare import compare as compare
-    from chainrule.comparison.compare import compare_families as compare_families
-    from chainrule.comparison.compare import compare_smoothings as compare_smoothings
-    from chainrule.comparison.reading import ReadingTimes as ReadingTimes
-    from chainrule.comparison.reading import reading_times as reading_times
-    from chainrule.comparison.report import write_report as write_report
-    from chainrule.comparison.smoothings import SmoothingTable as SmoothingTable
-    from chainrule.comparison.supervised import LabelComparison as LabelComparison
-    from chainrule.comparison.supervised import PairComparison as PairComparison
-    from chainrule.comparison.supervised import compare_labels as compare_labels
-    from chainrule.comparison.supervised import compare_pairs as compare_pairs
     from chainrule.decoding.config import BeamConfig as BeamConfig
     from chainrule.decoding.config import Limits as Limits
     from chainrule.decoding.config import SamplingConfig as SamplingConfig
+    from chainrule.decoding.options import EmbeddingConfig as EmbeddingConfig
     from chainrule.decoding.text_generator import FormProbability as FormProbability
     from chainrule.decoding.text_generator import form_probability as form_probability
     from chainrule.errors import ChainruleError as ChainruleError
@@ -134,19 +21,142 @@ if TYPE_CHECKING:
     from chainrule.evaluation.classification import Classification as Classification
     from chainrule.evaluation.comparison import Comparison as Comparison
     from chainrule.evaluation.measurement import Measurement as Measurement
-    from chainrule.evaluation.object_detection import BoxMeasurement as BoxMeasurement
     from chainrule.evaluation.texts.text_scores import TextScores as TextScores
     from chainrule.evaluation.texts.text_scores import measure_captions as measure_captions
     from chainrule.evaluation.texts.text_scores import measure_summaries as measure_summaries
     from chainrule.evaluation.texts.text_scores import measure_translations as measure_translations
-    from chainrule.experiments.findings import Findings as Findings
-    from chainrule.experiments.run import experiment as experiment
-    from chainrule.explorer.offline.page import ExplorerPage as ExplorerPage
-    from chainrule.explorer.offline.page import explore as explore
-    from chainrule.explorer.show import TextView as TextView
-    from chainrule.explorer.show import show as show
+    from chainrule.features.classify.labelled_pairs import LabelledPair as LabelledPair
+    from chainrule.features.classify.labelled_pairs import Pair as Pair
+    from chainrule.features.classify.labelled_pairs import read_labelled_pairs as read_labelled_pairs
+    from chainrule.features.classify.labelled_texts import Labelled as Labelled
+    from chainrule.features.classify.labelled_texts import UnitLabels as UnitLabels
+    from chainrule.features.classify.labelled_texts import read_labelled as read_labelled
+    from chainrule.features.classify.model import ClassifierModel as ClassifierModel
+    from chainrule.features.classify.training import finetune as finetune
+    from chainrule.features.classify.training import train_classifier as train_classifier
+    from chainrule.features.compare.compare import compare as compare
+    from chainrule.features.compare.compare import compare_families as compare_families
+    from chainrule.features.compare.compare import compare_smoothings as compare_smoothings
+    from chainrule.features.compare.report import write_report as write_report
+    from chainrule.features.compare.smoothings import SmoothingTable as SmoothingTable
+    from chainrule.features.compare.supervised import LabelComparison as LabelComparison
+    from chainrule.features.compare.supervised import PairComparison as PairComparison
+    from chainrule.features.compare.supervised import compare_labels as compare_labels
+    from chainrule.features.compare.supervised import compare_pairs as compare_pairs
+    from chainrule.features.corpus.detect import DetectedText as DetectedText
+    from chainrule.features.corpus.detect import DetectionMeasurement as DetectionMeasurement
+    from chainrule.features.corpus.detect import detect as detect
+    from chainrule.features.corpus.detect import draw_quiz as draw_quiz
+    from chainrule.features.corpus.detect import draw_ranks as draw_ranks
+    from chainrule.features.corpus.detect import measure_detection as measure_detection
+    from chainrule.features.corpus.filter import Filtered as Filtered
+    from chainrule.features.corpus.filter import filter as filter
+    from chainrule.features.corpus.rank import Ranked as Ranked
+    from chainrule.features.corpus.rank import rank as rank
+    from chainrule.features.correct.correct import TunedCorrection as TunedCorrection
+    from chainrule.features.correct.correct import correct as correct
+    from chainrule.features.correct.correct import corrector as corrector
+    from chainrule.features.correct.correct import measure_correction as measure_correction
+    from chainrule.features.correct.correct import tune_correction as tune_correction
+    from chainrule.features.correct.corrector.config import CorrectionConfig as CorrectionConfig
+    from chainrule.features.correct.corrector.config import CorrectionSettings as CorrectionSettings
+    from chainrule.features.correct.noise import NoisyText as NoisyText
+    from chainrule.features.correct.noise import noise as noise
+    from chainrule.features.correct.train_channel import train_channel as train_channel
+    from chainrule.features.correct.train_channel import train_grammar as train_grammar
+    from chainrule.features.exports.config import WordListConfig as WordListConfig
+    from chainrule.features.kenlm.lmplz import lmplz as lmplz
+    from chainrule.features.lectures.data import data as data
+    from chainrule.features.lectures.data import draw_pixels as draw_pixels
+    from chainrule.features.lectures.data import write_pixels as write_pixels
+    from chainrule.features.lectures.experiments.findings import Findings as Findings
+    from chainrule.features.lectures.experiments.run import experiment as experiment
+    from chainrule.features.prompt.harness import harness as harness
+    from chainrule.features.prompt.prompt import prompt as prompt
+    from chainrule.features.reading.reading_times import ReadingTimes as ReadingTimes
+    from chainrule.features.reading.reading_times import reading_times as reading_times
+    from chainrule.features.rescore.rescore import Rescored as Rescored
+    from chainrule.features.rescore.rescore import rescore as rescore
+    from chainrule.features.seq2seq.model import Seq2SeqModel as Seq2SeqModel
+    from chainrule.features.seq2seq.model import load_pairs as load_pairs
+    from chainrule.features.seq2seq.network.config import CaptionConfig as CaptionConfig
+    from chainrule.features.seq2seq.network.config import Seq2SeqConfig as Seq2SeqConfig
+    from chainrule.features.seq2seq.training import train_pairs as train_pairs
+    from chainrule.features.serve.config import ServerLimits as ServerLimits
+    from chainrule.features.serve.explorer.offline.page import ExplorerPage as ExplorerPage
+    from chainrule.features.serve.explorer.offline.page import explore as explore
+    from chainrule.features.serve.explorer.show import TextView as TextView
+    from chainrule.features.serve.explorer.show import show as show
+    from chainrule.features.serve.processes import serve as serve
+    from chainrule.features.serve.shards import ShardClient as ShardClient
+    from chainrule.features.serve.shards import serve_shards as serve_shards
+    from chainrule.features.speech.ctc import DecodedUtterance as DecodedUtterance
+    from chainrule.features.speech.ctc import Heard as Heard
+    from chainrule.features.speech.ctc import HeardWord as HeardWord
+    from chainrule.features.speech.ctc import decode_ctc as decode_ctc
+    from chainrule.features.speech.draw_alignment import SoundAlignment as SoundAlignment
+    from chainrule.features.speech.measurement import SpeechMeasurement as SpeechMeasurement
+    from chainrule.features.speech.model import AlignedText as AlignedText
+    from chainrule.features.speech.model import SpeechModel as SpeechModel
+    from chainrule.features.speech.network_config import SpeechConfig as SpeechConfig
+    from chainrule.features.speech.sounds.sound import Sound as Sound
+    from chainrule.features.speech.sounds.sound import read_sound as read_sound
+    from chainrule.features.speech.sounds.transcripts import Transcript as Transcript
+    from chainrule.features.speech.sounds.transcripts import read_transcripts as read_transcripts
+    from chainrule.features.speech.training import train_speech as train_speech
+    from chainrule.features.trees.draw_trees import TreeDrawings as TreeDrawings
+    from chainrule.features.trees.draw_trees import draw_trees as draw_trees
+    from chainrule.features.trees.structures.graph import Edge as Edge
+    from chainrule.features.trees.structures.graph import Graph as Graph
+    from chainrule.features.trees.structures.graph import LabelledGraph as LabelledGraph
+    from chainrule.features.trees.structures.graph_files import read_graphs as read_graphs
+    from chainrule.features.trees.structures.linearized import Treebank as Treebank
+    from chainrule.features.trees.structures.tree import LabelledTree as LabelledTree
+    from chainrule.features.trees.structures.tree import Tree as Tree
+    from chainrule.features.trees.structures.tree_files import read_trees as read_trees
+    from chainrule.features.vectors.cooccurrences import CooccurrenceMatrix as CooccurrenceMatrix
+    from chainrule.features.vectors.cooccurrences import count_cooccurrences as count_cooccurrences
+    from chainrule.features.vectors.cooccurrences import read_cooccurrences as read_cooccurrences
+    from chainrule.features.vectors.evaluate import VectorsMeasurement as VectorsMeasurement
+    from chainrule.features.vectors.evaluate import evaluate_vectors as evaluate_vectors
+    from chainrule.features.vectors.learning.config import CooccurrenceConfig as CooccurrenceConfig
+    from chainrule.features.vectors.learning.config import VectorsConfig as VectorsConfig
+    from chainrule.features.vectors.map import map_vectors as map_vectors
+    from chainrule.features.vectors.model import WordVectors as WordVectors
+    from chainrule.features.vectors.model import load_vectors as load_vectors
+    from chainrule.features.vectors.nearest import Neighbour as Neighbour
+    from chainrule.features.vectors.nearest import nearest as nearest
+    from chainrule.features.vectors.train import train_vectors as train_vectors
+    from chainrule.features.vision.model import Caption as Caption
+    from chainrule.features.vision.model import CaptionModel as CaptionModel
+    from chainrule.features.vision.object_detection import BoxMeasurement as BoxMeasurement
+    from chainrule.features.vision.pictures.boxes import BoxLabels as BoxLabels
+    from chainrule.features.vision.pictures.boxes import Detection as Detection
+    from chainrule.features.vision.pictures.boxes import read_boxes as read_boxes
+    from chainrule.features.vision.pictures.captions import CaptionedPicture as CaptionedPicture
+    from chainrule.features.vision.pictures.captions import read_captions as read_captions
+    from chainrule.features.vision.pictures.labelled import read_pictures as read_pictures
+    from chainrule.features.vision.pictures.labelled import read_pixel_labels as read_pixel_labels
+    from chainrule.features.vision.pictures.picture import LabelledPicture as LabelledPicture
+    from chainrule.features.vision.pictures.picture import Picture as Picture
+    from chainrule.features.vision.pictures.picture import as_picture as as_picture
+    from chainrule.features.vision.training import train_captions as train_captions
     from chainrule.mixture.config import CacheConfig as CacheConfig
     from chainrule.mixture.config import MixtureConfig as MixtureConfig
+    from chainrule.mixture.uniform import UniformConfig as UniformConfig
+    from chainrule.models.drafting import Drafting as Drafting
+    from chainrule.models.embedding_model import EmbeddingModel as EmbeddingModel
+    from chainrule.models.files.opening import info as info
+    from chainrule.models.files.opening import load as load
+    from chainrule.models.files.opening import verify as verify
+    from chainrule.models.files.opening import verify_distribution as verify_distribution
+    from chainrule.models.language_models import BeamTree as BeamTree
+    from chainrule.models.language_models import CausalModel as CausalModel
+    from chainrule.models.language_models import CausalNetwork as CausalNetwork
+    from chainrule.models.language_models import MaskedModel as MaskedModel
+    from chainrule.models.model import Model as Model
+    from chainrule.models.model_info import ModelInfo as ModelInfo
+    from chainrule.models.scoring_model import ScoringModel as ScoringModel
     from chainrule.neural.config import BagConfig as BagConfig
     from chainrule.neural.config import BidirectionalConfig as BidirectionalConfig
     from chainrule.neural.config import BilinearConfig as BilinearConfig
@@ -159,39 +169,9 @@ if TYPE_CHECKING:
     from chainrule.neural.config import TransformerConfig as TransformerConfig
     from chainrule.neural.config import preset as preset
     from chainrule.neural.config.language_models import TreeConfig as TreeConfig
-    from chainrule.neural.config.seq2seq import CaptionConfig as CaptionConfig
-    from chainrule.neural.config.seq2seq import Seq2SeqConfig as Seq2SeqConfig
-    from chainrule.neural.config.speech import SpeechConfig as SpeechConfig
     from chainrule.ngram.config import NGramConfig as NGramConfig
-    from chainrule.ngram.exports.config import WordListConfig as WordListConfig
-    from chainrule.pictures.boxes import BoxLabels as BoxLabels
-    from chainrule.pictures.boxes import Detection as Detection
-    from chainrule.pictures.boxes import read_boxes as read_boxes
-    from chainrule.pictures.captions import CaptionedPicture as CaptionedPicture
-    from chainrule.pictures.captions import read_captions as read_captions
-    from chainrule.pictures.labelled import read_pictures as read_pictures
-    from chainrule.pictures.labelled import read_pixel_labels as read_pixel_labels
-    from chainrule.pictures.picture import LabelledPicture as LabelledPicture
-    from chainrule.pictures.picture import Picture as Picture
-    from chainrule.pictures.picture import as_picture as as_picture
     from chainrule.protocol import LanguageModel as LanguageModel
     from chainrule.protocol import Scorer as Scorer
-    from chainrule.serving.config import ServerLimits as ServerLimits
-    from chainrule.serving.processes import serve as serve
-    from chainrule.serving.shards import ShardClient as ShardClient
-    from chainrule.serving.shards import serve_shards as serve_shards
-    from chainrule.sounds.sound import Sound as Sound
-    from chainrule.sounds.sound import read_sound as read_sound
-    from chainrule.sounds.transcripts import Transcript as Transcript
-    from chainrule.sounds.transcripts import read_transcripts as read_transcripts
-    from chainrule.structures.graph import Edge as Edge
-    from chainrule.structures.graph import Graph as Graph
-    from chainrule.structures.graph import LabelledGraph as LabelledGraph
-    from chainrule.structures.graph_files import read_graphs as read_graphs
-    from chainrule.structures.linearized import Treebank as Treebank
-    from chainrule.structures.tree import LabelledTree as LabelledTree
-    from chainrule.structures.tree import Tree as Tree
-    from chainrule.structures.tree_files import read_trees as read_trees
     from chainrule.text.corpus.corpus import Corpus as Corpus
     from chainrule.text.corpus.corpus import Lines as Lines
     from chainrule.text.corpus.mix import Mix as Mix
@@ -199,9 +179,6 @@ if TYPE_CHECKING:
     from chainrule.text.corpus.sample import sample_lines as sample_lines
     from chainrule.text.corpus.splits import split as split
     from chainrule.text.corpus.splits import write_split as write_split
-    from chainrule.text.labelled import Labelled as Labelled
-    from chainrule.text.labelled import UnitLabels as UnitLabels
-    from chainrule.text.labelled import read_labelled as read_labelled
     from chainrule.text.parallel import Pairs as Pairs
     from chainrule.text.parallel import parallel as parallel
     from chainrule.text.tokenization.config import TokenizerConfig as TokenizerConfig
@@ -209,8 +186,31 @@ if TYPE_CHECKING:
     from chainrule.training.config import FineTuningConfig as FineTuningConfig
     from chainrule.training.config import TrainingConfig as TrainingConfig
     from chainrule.training.config import TrainingRun as TrainingRun
-    from chainrule.uniform import UniformConfig as UniformConfig
-    from chainrule.vectors.config import CooccurrenceConfig as CooccurrenceConfig
-    from chainrule.vectors.config import VectorsConfig as VectorsConfig
+    from chainrule.verbs.attend import AttentionMaps as AttentionMaps
+    from chainrule.verbs.attend import PictureAttention as PictureAttention
+    from chainrule.verbs.attend import attend as attend
+    from chainrule.verbs.attend import attend_picture as attend_picture
+    from chainrule.verbs.convert import convert as convert
+    from chainrule.verbs.convert import convert_vectors as convert_vectors
+    from chainrule.verbs.draw import Drawing as Drawing
+    from chainrule.verbs.draw import draw as draw
+    from chainrule.verbs.draw import draw_sizes as draw_sizes
+    from chainrule.verbs.effects import CausalEffects as CausalEffects
+    from chainrule.verbs.frequencies import Frequencies as Frequencies
+    from chainrule.verbs.inspect import Inspection as Inspection
+    from chainrule.verbs.inspect import TextInspection as TextInspection
+    from chainrule.verbs.inspect import inspect as inspect
+    from chainrule.verbs.mix import exchange as exchange
+    from chainrule.verbs.mix import merge as merge
+    from chainrule.verbs.mix import mix as mix
+    from chainrule.verbs.prune import prune_by_entropy as prune_by_entropy
+    from chainrule.verbs.prune import prune_to_text as prune_to_text
+    from chainrule.verbs.prune import prune_to_vocabulary as prune_to_vocabulary
+    from chainrule.verbs.surprisal import Surprisals as Surprisals
+    from chainrule.verbs.surprisal import surprisal as surprisal
+    from chainrule.verbs.training.counts import count_text as count_text
+    from chainrule.verbs.training.counts import train_counts as train_counts
+    from chainrule.verbs.training.train import adapt as adapt
+    from chainrule.verbs.training.train import train as train
 
 __version__: str

@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 import chainrule
-from chainrule.neural.config.vision import ResNetLabelling
+from chainrule.features.vision.network.config import ResNetLabelling
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import chainrule
-from chainrule.applications.classifier_inputs import INPUTS
 from chainrule.errors import SettingError
+from chainrule.features.classify.inputs import INPUTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

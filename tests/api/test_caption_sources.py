@@ -10,12 +10,12 @@ import pytest
 from coloured_discs import NETWORK, QUICK, SMALL, scene, texts, write_scenes
 
 import chainrule
-from chainrule.api.seq2seq.picture_encoder import PictureEncoder, encode_pictures, open_encoder
 from chainrule.base.progress import silent
 from chainrule.errors import ModelFormatError, SettingError, TextError
-from chainrule.neural.config.vision import ViTLabelling
-from chainrule.neural.seq2seq.captioner import attached_body
-from chainrule.neural.seq2seq.visual_sources import vectors_of_pictures
+from chainrule.features.vision.network.captioner import attached_body
+from chainrule.features.vision.network.config import ViTLabelling
+from chainrule.features.vision.network.visual_sources import vectors_of_pictures
+from chainrule.features.vision.picture_encoder import PictureEncoder, encode_pictures, open_encoder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,7 +77,7 @@ def test_vectors_are_computed_once_and_only_by_their_own_encoder(
     computed: list[int] = []
     own = vectors_of_pictures
     monkeypatch.setattr(
-        "chainrule.neural.seq2seq.visual_sources.vectors_of_pictures",
+        "chainrule.features.vision.network.visual_sources.vectors_of_pictures",
         lambda body, given, progress: (computed.append(len(given)), own(body, given, progress))[1],
     )
     again = encode_pictures(encoder, pictures[:4], cache, silent)

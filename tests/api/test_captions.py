@@ -15,10 +15,10 @@ from PIL import Image
 
 import chainrule
 from chainrule.errors import ModelFormatError, SettingError, TextError
-from chainrule.neural.config.vision import ViTLabelling
+from chainrule.features.vision.network.captioner import attached_body, body_of
+from chainrule.features.vision.network.config import ViTLabelling
+from chainrule.features.vision.network.visual_sources import vectors_of_pictures
 from chainrule.neural.saving import arrays_of
-from chainrule.neural.seq2seq.captioner import attached_body, body_of
-from chainrule.neural.seq2seq.visual_sources import vectors_of_pictures
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,9 +12,9 @@ from PIL import Image
 import chainrule
 from chainrule.cli.main import run
 from chainrule.errors import SettingError, TextError
-from chainrule.neural.config.vision import ResNetLabelling
-from chainrule.training.objectives.detection import BoxObjective
-from chainrule.training.objectives.labels import Example, split
+from chainrule.features.classify.objective import Example, split
+from chainrule.features.vision.detection import BoxObjective
+from chainrule.features.vision.network.config import ResNetLabelling
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import chainrule
-from chainrule.api.texts.filter import ScoreFile, choose_documents, document_scores, score_blocks
 from chainrule.errors import TextError
+from chainrule.features.corpus.filter import ScoreFile, choose_documents, document_scores, score_blocks
 
 LINES = ["a b a", "b", "", "zz a", "b b b a"]
 

@@ -13,21 +13,21 @@ import torch
 from random_networks import random_network
 
 import chainrule
-from chainrule.api.models.load_model import build_model
-from chainrule.api.training.classifier import finetune
-from chainrule.applications.classification import labelled_units
 from chainrule.errors import EstimationError, ModelFormatError, SettingError, TextError
-from chainrule.families.table import FAMILIES
+from chainrule.features.classify.classification import labelled_units
+from chainrule.features.classify.labelled_texts import Labelled
+from chainrule.features.classify.network.classifier import layer_widths
+from chainrule.features.classify.network.config import ConvolutionBagLabelling
+from chainrule.features.classify.objective import Example, LabelObjective, split
+from chainrule.features.classify.training import finetune
+from chainrule.models.families.table import FAMILIES
+from chainrule.models.files.load_model import build_model
 from chainrule.neural.bidirectional_model import BidirectionalModel
-from chainrule.neural.classification.classifier import layer_widths
 from chainrule.neural.config import BIDIRECTIONAL, NETWORKS
-from chainrule.neural.config.classifiers import ConvolutionBagLabelling
 from chainrule.neural.language_model import NeuralModel
-from chainrule.text.labelled import Labelled
 from chainrule.text.tokenization.tokenizer import Tokenizer
 from chainrule.training.config import ClassifierTrainingConfig, FineTuningConfig
 from chainrule.training.job import ValidationResult
-from chainrule.training.objectives.labels import Example, LabelObjective, split
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -118,7 +118,7 @@ def test_vectors_that_are_tied_to_the_output_learn_too() -> None:
 def test_a_step_of_many_tokens_is_split_into_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     config = replace(QUICK, epochs=1, precision="float32")
     whole = finetune(model("bag"), TEXTS, "text", config).classifier
-    monkeypatch.setattr("chainrule.training.objectives.labels._MAX_PADDED_SIZE", 20)
+    monkeypatch.setattr("chainrule.features.classify.objective._MAX_PADDED_SIZE", 20)
     parts = finetune(model("bag"), TEXTS, "text", config).classifier
     torch.testing.assert_close(parts.head.weight, whole.head.weight, rtol=0, atol=1e-4)
 

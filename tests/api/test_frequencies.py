@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import chainrule
-from chainrule.api.texts.frequencies import WordFrequencies
 from chainrule.errors import SettingError
+from chainrule.verbs.frequencies import WordFrequencies
 
 POTATO = ["i say tomato", "you say tomato", "i like potatoes", "you like potatoes", "tomato tomato", "potato potato"]
 

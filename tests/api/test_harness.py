@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import chainrule
-from chainrule.api.texts.lm_eval_answers import Answers, Request
-from chainrule.applications.continuations import Pair
 from chainrule.cli.main import run
 from chainrule.errors import SettingError
+from chainrule.evaluation.continuations import Pair
+from chainrule.features.prompt.lm_eval_answers import Answers, Request
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -165,7 +165,7 @@ def test_a_classifier_is_refused(fixtures: Path) -> None:
 def test_without_lm_eval_it_is_said_what_to_install(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("chainrule.api.texts.harness.find_spec", lambda name: None)
+    monkeypatch.setattr("chainrule.features.prompt.harness.find_spec", lambda name: None)
     with pytest.raises(SettingError, match=r"chainrule\[harness\]"):
         chainrule.harness("lm/")
     assert run(["harness", "--tasks", "lambada"]) == 1

@@ -10,11 +10,11 @@ import pytest
 from random_networks import MODERN, random_model
 
 import chainrule
-from chainrule.api.models.load_model import build_model, kind_of
-from chainrule.api.models.model import check_kind
-from chainrule.api.opening import load
 from chainrule.errors import WrongModelError
-from chainrule.families.table import FAMILIES
+from chainrule.models.families.table import FAMILIES
+from chainrule.models.files.load_model import build_model, kind_of
+from chainrule.models.files.opening import load
+from chainrule.models.model import check_kind
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 
 import chainrule
 from chainrule import CacheConfig, Lines, MixtureConfig, NGramConfig, UniformConfig
-from chainrule.api.training.stream import train_speller
 from chainrule.errors import EstimationError, ModelFormatError, SettingError
 from chainrule.evaluation.token_scores import score_tokens
-from chainrule.families.table import FAMILIES
 from chainrule.mixture.components import RescaledUnknown
 from chainrule.mixture.tuning import classes_of_tokens, linear_weights
+from chainrule.models.families.table import FAMILIES
 from chainrule.ngram.editing.merging import scale_unknown
 from chainrule.ngram.models.table_models import NGramModel
 from chainrule.ngram.speller import speller_from_arrays
 from chainrule.protocol import END, UNKNOWN
+from chainrule.verbs.training.stream import train_speller
 
 if TYPE_CHECKING:
     from collections.abc import Callable

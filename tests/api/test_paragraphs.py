@@ -13,7 +13,7 @@ from PIL import Image
 import chainrule
 from chainrule.cli.main import run
 from chainrule.errors import ModelFormatError, SettingError, TextError
-from chainrule.neural.config.vision import ResNetLabelling
+from chainrule.features.vision.network.config import ResNetLabelling
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -179,7 +179,7 @@ def test_a_run_goes_on_in_both_phases(
     folder: Path, scenes: list[chainrule.CaptionedPicture], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Stopped after the phrases were learned, it resumes to the same weights as a run in one go."""
-    from chainrule.api.training import captions as module
+    from chainrule.features.vision import training as module
 
     def train(output: Path, *, steps: int = 4, resume: bool = False) -> chainrule.CaptionModel:
         return chainrule.train_captions(
@@ -210,7 +210,7 @@ def test_a_discriminator_is_a_phase_of_its_own(
     folder: Path, scenes: list[chainrule.CaptionedPicture], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Stopped before it, a run resumes to the same weights, which are not those without it."""
-    from chainrule.api.training import captions as module
+    from chainrule.features.vision import training as module
 
     def train(output: Path, weight: float, *, resume: bool = False) -> chainrule.CaptionModel:
         return chainrule.train_captions(
@@ -303,7 +303,7 @@ def test_captions_are_checked_before_phrases_are_learned(
     def train_nothing(*given: object) -> None:
         raise AssertionError("phrases were learned first")
 
-    monkeypatch.setattr("chainrule.api.training.captions.train_phrases", train_nothing)
+    monkeypatch.setattr("chainrule.features.vision.training.train_phrases", train_nothing)
     unended = [item._replace(captions=("left red",)) for item in scenes]
     for pictures, message in ((scenes[:4], "of 4 pictures leaves nothing to train"), (unended, "has no period")):
         with pytest.raises((SettingError, TextError), match=message):
@@ -329,7 +329,7 @@ def test_captions_are_checked_before_phrases_are_learned(
     ],
 )
 def test_a_phase_has_a_quarter_of_the_budget(given: dict[str, Any], expected: dict[str, Any]) -> None:
-    from chainrule.api.training.captions import phase_budget
+    from chainrule.features.vision.training import phase_budget
 
     part = phase_budget(chainrule.TrainingConfig(**given))
     assert {name: budget for name, budget in part.items() if budget is not None} == expected

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import chainrule
-from chainrule.api.progress_line import ProgressLine, callback, on_report_of, showing, shows_progress
 from chainrule.base.progress import format_duration, silent
+from chainrule.models.progress_line import ProgressLine, callback, on_report_of, showing, shows_progress
 from chainrule.training.reports import Report, ignore
 
 REPORT: dict[str, Any] = {"tokens": 640, "epoch": 0.1, "loss": 2.5, "gradient": 1.0, "rate": 1.0, "seconds": 1.0}

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import chainrule
-from chainrule.api.models.model_info import ModelInfo
-from chainrule.api.vectors.evaluate import VectorsMeasurement
-from chainrule.comparison.supervised import LabelComparison, LabelRow
 from chainrule.evaluation.classification import measure_classification
-from chainrule.vectors.intrinsic import Accuracy, Agreement
+from chainrule.features.compare.supervised import LabelComparison, LabelRow
+from chainrule.features.vectors.evaluate import VectorsMeasurement
+from chainrule.features.vectors.learning.intrinsic import Accuracy, Agreement
+from chainrule.models.model_info import ModelInfo
 
 
 @pytest.fixture(scope="module")
@@ -179,7 +179,7 @@ def test_a_record_that_was_edited_by_hand_is_shown() -> None:
         record=odd,
     )
     assert str(found).splitlines()[0] == "family      ngram"
-    from chainrule.api.models.model_info import size_of
+    from chainrule.models.model_info import size_of
 
     assert size_of(odd) == ""
 

@@ -11,10 +11,10 @@ from sung import CONFIG, TEXTS, hearing, sung, transcript, transcripts, write_wa
 
 import chainrule
 from chainrule import NGramConfig, Sound, SpeechModel, TextError
-from chainrule.api.speech.measurement import SpeechMeasurement
-from chainrule.api.speech.speech_model import load_speech
 from chainrule.errors import ModelFormatError, SettingError
-from chainrule.neural.speech import BLANK
+from chainrule.features.speech.measurement import SpeechMeasurement
+from chainrule.features.speech.model import load_speech
+from chainrule.features.speech.network import BLANK
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -153,7 +153,7 @@ def test_what_is_no_speech_model_is_refused_and_a_speech_model_elsewhere(
         chainrule.load(tmp_path / "speech", chainrule.CausalModel)
     with pytest.raises(SettingError, match="takes no tokenizer"):
         chainrule.load(tmp_path / "speech", tokenizer="word")
-    from chainrule.api.models.load_model import load
+    from chainrule.models.files.load_model import load
 
     with pytest.raises(ModelFormatError, match="hears, and is no model of texts"):
         load(tmp_path / "speech")

@@ -12,10 +12,10 @@ from samples import sampled
 
 import chainrule
 from chainrule import VectorsConfig
-from chainrule.api.vectors import train as training
-from chainrule.api.vectors.word_vectors import load_vectors
 from chainrule.base.threads import set_threads
 from chainrule.errors import ChainruleError, EstimationError, ModelFormatError, SettingError, TextError
+from chainrule.features.vectors import train as training
+from chainrule.features.vectors.model import load_vectors
 
 METHODS = {
     "skip-gram": {},
@@ -163,9 +163,9 @@ def test_the_odd_one_out_has_the_least_cosine_with_the_mean() -> None:
 def test_a_run_goes_on_bit_for_bit(method, tmp_path, monkeypatch) -> None:
     import signal
 
-    monkeypatch.setattr("chainrule.vectors.word2vec.MOST_TOKENS", 150)
-    monkeypatch.setattr("chainrule.vectors.word2vec._LEAST_TOKENS", 40)
-    monkeypatch.setattr("chainrule.vectors.learning._LEAST_ROWS", 10)
+    monkeypatch.setattr("chainrule.features.vectors.learning.word2vec.MOST_TOKENS", 150)
+    monkeypatch.setattr("chainrule.features.vectors.learning.word2vec._LEAST_TOKENS", 40)
+    monkeypatch.setattr("chainrule.features.vectors.learning.learning._LEAST_ROWS", 10)
     settings = {"dimensions": 6, "epochs": 4, "window": 3, **METHODS[method]}
     source = text()
     whole = chainrule.train_vectors(source, VectorsConfig(**settings), tokenizer="whitespace", progress=False)

@@ -123,8 +123,8 @@ def test_every_function_of_the_table_is_there_typed_and_documented(name: str) ->
 def test_all_public_names_are_there_and_no_module_hides_one() -> None:
     for name in chainrule.__all__:
         assert not inspect.ismodule(getattr(chainrule, name)), name
-    from chainrule.api.texts import filter, noise  # noqa: F401 (importing them must not hide the functions)
-    from chainrule.comparison import compare  # noqa: F401
+    from chainrule.features.compare import compare  # noqa: F401
+    from chainrule.features.correct import noise  # noqa: F401 (importing them must not hide the functions)
 
     assert callable(chainrule.compare)
     assert callable(chainrule.filter)
@@ -327,8 +327,8 @@ def test_convert_and_verify(folder: Path, tmp_path: Path, printed) -> None:
 
 def test_an_experiment_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     from chainrule.drawing.plots import Axis, Line
-    from chainrule.experiments import recurrence as gradients
-    from chainrule.experiments.findings import Findings
+    from chainrule.features.lectures.experiments import recurrence as gradients
+    from chainrule.features.lectures.experiments.findings import Findings
 
     given: list[int] = []
 

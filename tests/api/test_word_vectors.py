@@ -11,7 +11,7 @@ import pytest
 
 import chainrule
 from chainrule.errors import ModelFormatError
-from chainrule.vectors.fasttext import FastText, is_fasttext, read_fasttext, write_fasttext
+from chainrule.features.vectors.learning.fasttext import FastText, is_fasttext, read_fasttext, write_fasttext
 
 if TYPE_CHECKING:
     from pathlib import Path

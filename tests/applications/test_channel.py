@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chainrule.api.training.train import train
-from chainrule.applications.noisy_channel.character_channel import CONFUSIONS, Channel, Rule, channel_named, neighbours
-from chainrule.applications.noisy_channel.lexicon import Lexicon, prior_of
-from chainrule.applications.noisy_channel.proposals import ProposalConfig, Proposer
 from chainrule.errors import SettingError
+from chainrule.features.correct.channel.character_channel import CONFUSIONS, Channel, Rule, channel_named, neighbours
+from chainrule.features.correct.channel.lexicon import Lexicon, prior_of
+from chainrule.features.correct.channel.proposals import ProposalConfig, Proposer
 from chainrule.ngram.config import NGramConfig
 from chainrule.text.corpus.corpus import Lines
+from chainrule.verbs.training.train import train
 
 TOY = Channel(
     "toy",

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import chainrule
-from chainrule.applications.continuations import Pair, continuation_log_probs, document_log_probs
-from chainrule.families.table import FAMILIES
+from chainrule.evaluation.continuations import Pair, continuation_log_probs, document_log_probs
+from chainrule.models.families.table import FAMILIES
 
 if TYPE_CHECKING:
     from pathlib import Path

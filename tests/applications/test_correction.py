@@ -12,21 +12,21 @@ import numpy as np
 import pytest
 
 import chainrule
-from chainrule.api.texts.correct import word_index
-from chainrule.api.training.channel import marks_around, read_error_pairs, wrong_words
-from chainrule.applications.correction.config import CorrectionConfig
-from chainrule.applications.correction.error_models import WordErrorModel
-from chainrule.applications.correction.lattice import Arc, Variant, best_paths
-from chainrule.applications.correction.word_index import DeletionIndex, WordIndex, phonetic_key
-from chainrule.applications.noisy_channel.character_channel import Channel, Rule, channel_named
-from chainrule.applications.noisy_channel.files import read_channel
-from chainrule.applications.noisy_channel.learning import BEGIN_MARK, END_MARK, learn_channel, mark_ends
 from chainrule.errors import ModelFormatError, SettingError
-from chainrule.evaluation.texts.corrections import measure_corrections
+from chainrule.features.correct.channel.character_channel import Channel, Rule, channel_named
+from chainrule.features.correct.channel.files import read_channel
+from chainrule.features.correct.channel.learning import BEGIN_MARK, END_MARK, learn_channel, mark_ends
+from chainrule.features.correct.correct import word_index
+from chainrule.features.correct.corrector.config import CorrectionConfig
+from chainrule.features.correct.corrector.error_models import WordErrorModel
+from chainrule.features.correct.corrector.lattice import Arc, Variant, best_paths
+from chainrule.features.correct.corrector.word_index import DeletionIndex, WordIndex, phonetic_key
+from chainrule.features.correct.measures import measure_corrections
+from chainrule.features.correct.train_channel import marks_around, read_error_pairs, wrong_words
 from chainrule.text.tokenization.tokenizer import documents_of
 
 if TYPE_CHECKING:
-    from chainrule.applications.correction.corrector import Corrector
+    from chainrule.features.correct.corrector.corrector import Corrector
 
 SENTENCES = [
     "the dog bit the man and ran away from him",
@@ -73,7 +73,7 @@ def test_the_index_finds_what_a_scan_of_the_words_finds(distance: int) -> None:
 
 
 def test_the_index_makes_room_for_many_matches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chainrule.applications.correction.word_index._ROOM", 3)
+    monkeypatch.setattr("chainrule.features.correct.corrector.word_index._ROOM", 3)
     words = [a + b for a in "abcdef" for b in "abcdef"]
     matches = DeletionIndex(words, 2).within(["aa", "bb", "zzzzz"], [2, 2, 2])
     assert matches.ends.tolist() == [36, 72, 72]

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 import chainrule
-from chainrule.applications.correction.formats import format_of, read_as
-from chainrule.applications.correction.spans import chunks_of
 from chainrule.errors import SettingError
+from chainrule.features.correct.corrector.formats import format_of, read_as
+from chainrule.features.correct.corrector.spans import chunks_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from chainrule.applications.correction.corrector import Corrector
+    from chainrule.features.correct.corrector.corrector import Corrector
 
 SENTENCES = [
     "I received the letter from my friend",

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import chainrule
-from chainrule.applications.correction.config import CorrectionSettings, read_settings, write_settings
-from chainrule.applications.correction.spans import Change, Corrected
 from chainrule.errors import ModelFormatError, SettingError
-from chainrule.evaluation.texts.corrections import JudgedChanges, calibrate, fit_calibration, judge_changes
+from chainrule.features.correct.corrector.config import CorrectionSettings, read_settings, write_settings
+from chainrule.features.correct.corrector.spans import Change, Corrected
+from chainrule.features.correct.measures import JudgedChanges, calibrate, fit_calibration, judge_changes
 
 if TYPE_CHECKING:
     from pathlib import Path

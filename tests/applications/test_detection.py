@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import chainrule
-from chainrule.api.texts.detect import ShownText, ShownToken, quiz_page, ranks_page
-from chainrule.applications.detection import curvatures, perturb, rank_texts
 from chainrule.errors import SettingError, TextError
 from chainrule.evaluation.classification import roc
+from chainrule.features.corpus.detect import ShownText, ShownToken, quiz_page, ranks_page
+from chainrule.features.corpus.detection import curvatures, perturb, rank_texts
 from chainrule.protocol import BEGIN
 
 if TYPE_CHECKING:

@@ -10,16 +10,16 @@ import pytest
 from random_networks import MODERN, random_model
 
 import chainrule
-from chainrule.api.models.embedding_model import EmbeddingModel
-from chainrule.api.models.language_models import CausalNetwork
-from chainrule.api.models.model import check_kind
-from chainrule.applications.config import EmbeddingConfig
-from chainrule.applications.embedding import cosines, nearest, vector_of_marked, write_rows
+from chainrule.decoding.options import EmbeddingConfig
 from chainrule.errors import SettingError
+from chainrule.models.embedding import cosines, nearest, vector_of_marked, write_rows
+from chainrule.models.embedding_model import EmbeddingModel
+from chainrule.models.language_models import CausalNetwork
+from chainrule.models.model import check_kind
 from chainrule.text.tokenization.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from chainrule.applications.config import Pooling
+    from chainrule.decoding.options import Pooling
 
 TEXTS = ["the cats, naïve", "", "  ", "a bank of the river", "bank"]
 POOLED = {"mean": lambda x: x.mean(0), "max": lambda x: x.max(0), "first": lambda x: x[0], "last": lambda x: x[-1]}

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import chainrule
-from chainrule.applications.correction.error_models import WordErrorModel
-from chainrule.applications.correction.error_rate import estimate_rate
-from chainrule.applications.correction.lattice import NOTHING, Variants, local_log_probs
-from chainrule.applications.correction.word_index import WordIndex
-from chainrule.applications.noisy_channel.english import common_edits, english_channel, read_rules, write_rules
-from chainrule.applications.noisy_channel.learning import mark_ends
+from chainrule.features.correct.channel.english import common_edits, english_channel, read_rules, write_rules
+from chainrule.features.correct.channel.learning import mark_ends
+from chainrule.features.correct.corrector.error_models import WordErrorModel
+from chainrule.features.correct.corrector.error_rate import estimate_rate
+from chainrule.features.correct.corrector.lattice import NOTHING, Variants, local_log_probs
+from chainrule.features.correct.corrector.word_index import WordIndex
 from chainrule.protocol import END
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def test_endings_that_sound_alike_are_likelier_than_keys_that_are_far_apart() ->
 
 
 def test_the_file_of_rules_has_no_words_and_reads_as_it_is_written() -> None:
-    text = files("chainrule.applications.noisy_channel").joinpath("english_rules.txt").read_text("utf-8")
+    text = files("chainrule.features.correct.channel").joinpath("english_rules.txt").read_text("utf-8")
     rules = read_rules(text)
     assert len(text) < 10_000
     assert len(rules) == 1500

@@ -10,21 +10,21 @@ import numpy as np
 import pytest
 
 import chainrule
-from chainrule.applications.correction.candidates import Grammar, Proposal
-from chainrule.applications.correction.corrector import add_rewrites
-from chainrule.applications.correction.spans import chunks_of
-from chainrule.applications.correction.word_index import WordIndex
-from chainrule.applications.noisy_channel.files import read_grammar
-from chainrule.applications.noisy_channel.inflections import Inflections, english_inflections, read_inflections
-from chainrule.applications.noisy_channel.learning import align, learn_grammar
-from chainrule.applications.noisy_channel.word_channel import (
+from chainrule.errors import ModelFormatError, SettingError, TextError
+from chainrule.features.correct.channel.files import read_grammar
+from chainrule.features.correct.channel.inflections import Inflections, english_inflections, read_inflections
+from chainrule.features.correct.channel.learning import align, learn_grammar
+from chainrule.features.correct.channel.word_channel import (
     WordChannel,
     WordRule,
     english_grammar,
     is_spaced,
     words_and_marks,
 )
-from chainrule.errors import ModelFormatError, SettingError, TextError
+from chainrule.features.correct.corrector.candidates import Grammar, Proposal
+from chainrule.features.correct.corrector.corrector import add_rewrites
+from chainrule.features.correct.corrector.spans import chunks_of
+from chainrule.features.correct.corrector.word_index import WordIndex
 
 if TYPE_CHECKING:
     from pathlib import Path

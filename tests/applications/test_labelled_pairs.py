@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from chainrule.applications.labelled_pairs import Pair, read_labelled_pairs, read_unlabelled_pairs
 from chainrule.errors import SettingError, TextError
-from chainrule.structures.tree import Tree
+from chainrule.features.classify.labelled_pairs import Pair, read_labelled_pairs, read_unlabelled_pairs
+from chainrule.features.trees.structures.tree import Tree
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from random_networks import DOCUMENT_NETWORKS, VOCABULARY_SIZE, random_model
 
-from chainrule.applications.shared_prefixes import PromptStateCache
+from chainrule.decoding.shared_prefixes import PromptStateCache
 
 
 @pytest.mark.parametrize("name", ["Transformer, modern, of documents", "Transformer, learned positions, of documents"])

@@ -11,19 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import chainrule
-from chainrule.api.texts.rescore import scorer_of
-from chainrule.applications.rescoring.lattice_formats import read_kaldi_lattices, read_slf_lattices
-from chainrule.applications.rescoring.lattice_search import LatticeSearch, best_paths
-from chainrule.applications.rescoring.lattices import Lattice, Unreadable
-from chainrule.applications.rescoring.nbest_files import format_of
-from chainrule.applications.rescoring.tuning import Weights
 from chainrule.base.progress import silent
 from chainrule.errors import TextError
+from chainrule.features.rescore.lattice_formats import read_kaldi_lattices, read_slf_lattices
+from chainrule.features.rescore.lattice_search import LatticeSearch, best_paths
+from chainrule.features.rescore.lattices import Lattice, Unreadable
+from chainrule.features.rescore.nbest_files import format_of
+from chainrule.features.rescore.rescore import scorer_of
+from chainrule.features.rescore.tuning import Weights
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from chainrule.applications.rescoring.features import SpelledScorer
+    from chainrule.features.rescore.features import SpelledScorer
 
 LINES = ["so it goes", "it goes so on", "don't go", "so don't it", "on it goes it", "go on so it goes"] * 2
 WORDS = ["so", "it", "goes", "don't", "on", "zebra"]

@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from chainrule.applications.rescoring.nbest_files import (
+from chainrule.errors import SettingError, TextError
+from chainrule.features.rescore.nbest_files import (
     ReferenceFile,
     format_of,
     read_lists,
     with_own_references,
     with_references,
 )
-from chainrule.applications.rescoring.nbest_formats import ScoreFiles
-from chainrule.errors import SettingError, TextError
+from chainrule.features.rescore.nbest_formats import ScoreFiles
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from chainrule.applications.rescoring.nbest import NBestList
+    from chainrule.features.rescore.nbest import NBestList
 
 FILES = ScoreFiles({}, {})
 

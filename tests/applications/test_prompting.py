@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import chainrule
-from chainrule.api.texts.prompt import prompt
-from chainrule.applications.prompting.choices import ChoiceScores, log_shares, normalise, parse_choices
-from chainrule.applications.prompting.experiment import PromptConfig, agrees, calibrate, run_prompts
-from chainrule.applications.prompting.prompts import Shots, Template, few_shot_prompt
 from chainrule.base.progress import silent
 from chainrule.errors import SettingError, TextError
+from chainrule.evaluation.choices import ChoiceScores, log_shares, normalise, parse_choices
+from chainrule.features.prompt.experiment import PromptConfig, agrees, calibrate, run_prompts
+from chainrule.features.prompt.prompt import prompt
+from chainrule.features.prompt.prompts import Shots, Template, few_shot_prompt
 from chainrule.text.tables import Record, read_table
 
 if TYPE_CHECKING:

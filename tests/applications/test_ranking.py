@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chainrule
-from chainrule.applications.config import RankConfig
-from chainrule.applications.retrieval import DocumentIndex
+from chainrule.decoding.options import RankConfig
 from chainrule.errors import SettingError, TextError
-from chainrule.evaluation.ranking import average_precision, measure_rankings, ndcg
+from chainrule.features.corpus.ranking import average_precision, measure_rankings, ndcg
+from chainrule.features.corpus.retrieval import DocumentIndex
 
 if TYPE_CHECKING:
     from pathlib import Path

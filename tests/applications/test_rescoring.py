@@ -12,8 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from random_networks import DOCUMENT_NETWORKS, random_model
 
-from chainrule.api.training.train import train
-from chainrule.applications.rescoring.features import (
+from chainrule.decoding.shared_prefixes import shared_log_probs
+from chainrule.errors import SettingError
+from chainrule.evaluation.texts.error_rates import CharacterErrors, WordErrors
+from chainrule.evaluation.token_scores import score_sentences
+from chainrule.features.rescore.features import (
     IMPOSSIBLE,
     Features,
     SpelledScorer,
@@ -22,9 +25,9 @@ from chainrule.applications.rescoring.features import (
     first_of_best,
     names_of,
 )
-from chainrule.applications.rescoring.nbest import NBestList
-from chainrule.applications.rescoring.rescoring import Reranker, RerankingEvaluation, TuningData, score_lists
-from chainrule.applications.rescoring.tuning import (
+from chainrule.features.rescore.nbest import NBestList
+from chainrule.features.rescore.rescoring import Reranker, RerankingEvaluation, TuningData, score_lists
+from chainrule.features.rescore.tuning import (
     VARIANCE,
     TuningConfig,
     Weights,
@@ -33,13 +36,10 @@ from chainrule.applications.rescoring.tuning import (
     maximum_likelihood,
     minimum_error_rate,
 )
-from chainrule.applications.shared_prefixes import shared_log_probs
-from chainrule.errors import SettingError
-from chainrule.evaluation.texts.error_rates import CharacterErrors, WordErrors
-from chainrule.evaluation.token_scores import score_sentences
+from chainrule.mixture.uniform import UniformModel
 from chainrule.ngram.config import NGramConfig
 from chainrule.text.corpus.corpus import Lines
-from chainrule.uniform import UniformModel
+from chainrule.verbs.training.train import train
 
 
 class Lengths:
@@ -117,7 +117,7 @@ def test_an_unknown_word_costs_its_spelling() -> None:
 
 @pytest.mark.parametrize("network", [None, *DOCUMENT_NETWORKS])
 def test_what_texts_begin_with_alike_can_be_read_once(network: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chainrule.applications.shared_prefixes._NUMBERS_AT_ONCE", 100)
+    monkeypatch.setattr("chainrule.decoding.shared_prefixes._NUMBERS_AT_ONCE", 100)
     model: Any = UniformModel(29) if network is None else random_model(DOCUMENT_NETWORKS[network])
     rng = np.random.default_rng(1)
     sequences = [rng.integers(3, 6, length).astype(np.int32) for length in (0, 3, 1, 4, 4, 2, 0, 3, 9)]

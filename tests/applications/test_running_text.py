@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 import chainrule
-from chainrule.applications.correction.spans import Change, apply_changes, in_lines, running_texts
+from chainrule.features.correct.corrector.spans import Change, apply_changes, in_lines, running_texts
 
 if TYPE_CHECKING:
-    from chainrule.api.models.language_models import CausalModel
-    from chainrule.applications.correction.corrector import Corrector
+    from chainrule.features.correct.corrector.corrector import Corrector
+    from chainrule.models.language_models import CausalModel
 
 WORDS = {"motion", "well", "known", "the", "some", "times", "sometimes", "letter", "from"}
 

@@ -9,8 +9,8 @@ import pytest
 import chainrule
 
 if TYPE_CHECKING:
-    from chainrule.applications.correction.corrector import Corrector
-    from chainrule.applications.noisy_channel.character_channel import Channel
+    from chainrule.features.correct.channel.character_channel import Channel
+    from chainrule.features.correct.corrector.corrector import Corrector
 
 LINES = [
     "I received the letter, and I left.",

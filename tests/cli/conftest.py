@@ -16,10 +16,10 @@ import pytest
 from command_line import Result
 from tiny_pairs import QUICK, SOURCES, TARGETS
 
-from chainrule.api.training.train import train
 from chainrule.base.threads import set_threads
 from chainrule.cli.main import run
 from chainrule.ngram.config import NGramConfig
+from chainrule.verbs.training.train import train
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -8,12 +8,12 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from chainrule.api.showing import attend
+from chainrule.verbs import attend
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from chainrule.report.attention import AttentionMap
+    from chainrule.drawing.attention import AttentionMap
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

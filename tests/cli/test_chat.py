@@ -12,9 +12,9 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 import chainrule as library
-from chainrule.applications.chat import Answer
-from chainrule.applications.messages import Message
 from chainrule.cli.use.chat import ChatSession, show_answer, talk
+from chainrule.decoding.chat.conversation import Answer
+from chainrule.decoding.chat.messages import Message
 from chainrule.decoding.text_generator import Piece
 from chainrule.errors import ChainruleError
 

@@ -166,7 +166,9 @@ def test_measuring_on_the_training_text_is_noted(chainrule, corpus: Path) -> Non
 
 
 def test_pythons_own_documentation_is_there_without_any_file(chainrule, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chainrule.comparison.compare.sample_lines", lambda progress: 10 * ["a line of it", "another"])
+    monkeypatch.setattr(
+        "chainrule.features.compare.compare.sample_lines", lambda progress: 10 * ["a line of it", "another"]
+    )
     result = chainrule("compare", "--order", 2)
     assert result.status == 0
     assert result.lines[0] == (

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import chainrule as library
-from chainrule.api.showing.draw import network_diagram
 from chainrule.errors import SettingError
+from chainrule.features.seq2seq.network.config import Seq2SeqConfig
+from chainrule.features.seq2seq.network.network import build_seq2seq
 from chainrule.neural.build import build
 from chainrule.neural.config import (
     BagConfig,
@@ -22,9 +23,8 @@ from chainrule.neural.config import (
     RecurrentConfig,
     TransformerConfig,
 )
-from chainrule.neural.config.seq2seq import Seq2SeqConfig
 from chainrule.neural.layers.positions import position_vectors
-from chainrule.neural.seq2seq.network import build_seq2seq
+from chainrule.verbs.draw import network_diagram
 
 if TYPE_CHECKING:
     from pathlib import Path

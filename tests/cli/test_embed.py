@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from random_networks import MODERN, random_model
 
-from chainrule.api.models.language_models import CausalNetwork
-from chainrule.applications.config import EmbeddingConfig
+from chainrule.decoding.options import EmbeddingConfig
+from chainrule.models.language_models import CausalNetwork
 from chainrule.text.tokenization.tokenizer import Tokenizer
 from chainrule.text.vector_files import read_vectors
 

@@ -291,7 +291,7 @@ def test_operating_system_errors_are_one_line(
     def fails(*arguments: object, **settings: object) -> None:
         raise error
 
-    monkeypatch.setattr("chainrule.api.opening.verify_model", fails)
+    monkeypatch.setattr("chainrule.models.files.opening.verify_model", fails)
     result = chainrule("verify", model)
     assert result.status == status
     assert result.error.startswith(message)
@@ -301,7 +301,7 @@ def test_an_error_of_our_own_making_is_not_hidden(chainrule, model: Path, monkey
     def fails(*arguments: object, **settings: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("chainrule.api.opening.verify_model", fails)
+    monkeypatch.setattr("chainrule.models.files.opening.verify_model", fails)
     with pytest.raises(ZeroDivisionError):
         chainrule("verify", model)
 

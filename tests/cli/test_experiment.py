@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from chainrule.experiments import recurrence as gradients
+from chainrule.features.lectures.experiments import recurrence as gradients
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,7 +59,7 @@ def test_an_interrupt_speaks_of_no_folder(chainrule, tmp_path: Path, monkeypatch
     def interrupted(*args: object, **options: object) -> None:
         raise KeyboardInterrupt("interrupted after step 5; nothing was saved, since no folder was given")
 
-    monkeypatch.setattr("chainrule.experiments.recurrence.gradients", interrupted)
+    monkeypatch.setattr("chainrule.features.lectures.experiments.recurrence.gradients", interrupted)
     result = chainrule("experiment", "gradients", "-o", tmp_path / "g.svg")
     assert (result.status, result.error) == (130, "interrupted; an experiment saves nothing before its end")
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from random_networks import random_network
 
-from chainrule.api.models.model import Model
+from chainrule.models.model import Model
 from chainrule.neural.config import BagConfig
 from chainrule.neural.language_model import NeuralModel
 from chainrule.text.tokenization.tokenizer import Tokenizer

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from chainrule.applications.noisy_channel.character_channel import channel_named
+from chainrule.features.correct.channel.character_channel import channel_named
 
 if TYPE_CHECKING:
     from pathlib import Path

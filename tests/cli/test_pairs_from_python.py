@@ -11,7 +11,7 @@ from tiny_pairs import SOURCES, TARGETS
 import chainrule as package
 from chainrule.mixture.components import Components
 from chainrule.mixture.interpolation import LinearMixture
-from chainrule.uniform import UniformModel
+from chainrule.mixture.uniform import UniformModel
 
 if TYPE_CHECKING:
     from pathlib import Path

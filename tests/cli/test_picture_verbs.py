@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import chainrule as library
-from chainrule.pictures.codec import encode_png
+from chainrule.features.vision.pictures.codec import encode_png
 
 if TYPE_CHECKING:
     from collections.abc import Callable

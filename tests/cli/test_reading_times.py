@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import chainrule as library
-from chainrule.comparison.config import ReadingTimesOptions
-from chainrule.comparison.reading_tables import join_times
+from chainrule.features.compare.config import ReadingTimesOptions
+from chainrule.features.reading.tables import join_times
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -220,7 +220,7 @@ def test_without_sacrebleu_it_is_left_out_with_a_note(
 def test_no_result_depends_on_threads(
     threads: str, chainrule, lists: Path, model: Path, tmp_path: Path, monkeypatch
 ) -> None:
-    monkeypatch.setattr("chainrule.applications.rescoring.features._HYPOTHESES_AT_ONCE", 4)
+    monkeypatch.setattr("chainrule.features.rescore.features._HYPOTHESES_AT_ONCE", 4)
     monkeypatch.setenv("CHAINRULE_THREADS", threads)
     say = ["rescore", lists, "--model", model, "--tune", lists, "--no-spelling"]
     result = chainrule(*say, "--weight", "lm=1", "--restarts", 1, "-o", tmp_path / "best", "--json")

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 NETWORK = ("--tokenizer", "character", "--steps", 2, "--layers", 1, "--width", 16, "--context", 16)
 VERBS = {
-    "ngram": ("chainrule.api.training.train.train", ["train", "ngram", "{corpus}"], "lm"),
-    "arpa": ("chainrule.api.training.train.train", ["train", "ngram", "{corpus}"], "lm.arpa.gz"),
-    "network": ("chainrule.api.training.train.train", ["train", "transformer", "{corpus}", *NETWORK], "lm"),
-    "prune": ("chainrule.api.editing.prune.prune_by_entropy", ["prune", "{model}", "--to-ngrams", "1000"], "lm"),
-    "mix": ("chainrule.api.editing.mix.mix", ["mix", "{model}", "--cache", "100"], "lm"),
+    "ngram": ("chainrule.verbs.training.train.train", ["train", "ngram", "{corpus}"], "lm"),
+    "arpa": ("chainrule.verbs.training.train.train", ["train", "ngram", "{corpus}"], "lm.arpa.gz"),
+    "network": ("chainrule.verbs.training.train.train", ["train", "transformer", "{corpus}", *NETWORK], "lm"),
+    "prune": ("chainrule.verbs.prune.prune_by_entropy", ["prune", "{model}", "--to-ngrams", "1000"], "lm"),
+    "mix": ("chainrule.verbs.mix.mix", ["mix", "{model}", "--cache", "100"], "lm"),
 }
 
 

@@ -98,7 +98,7 @@ def test_bits_nats_and_the_end_are_those_that_score_prints(
         assert sums[0] == pytest.approx(sums[1])  # the ends only move from word to word
     assert any(row["surprisal_bits"] != row["uncorrected_bits"] for row in bits)
     page = library.load(pieces)
-    from chainrule.explorer.records import surprisals
+    from chainrule.features.serve.explorer.records import surprisals
 
     shown = surprisals(page, ITEMS[0]["sentence"], "words")["units"]
     assert [unit["whole_log_prob"] for unit in shown] == pytest.approx(

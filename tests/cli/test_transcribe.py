@@ -11,7 +11,7 @@ import pytest
 from sung import TEXTS, hearing, write_wav
 
 from chainrule import Lines, NGramConfig, train
-from chainrule.datasets.make import File, make_data
+from chainrule.features.lectures.datasets.make import File, make_data
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,7 @@ import sacrebleu
 from tiny_pairs import QUICK, TARGETS
 
 import chainrule as package
-from chainrule.api.showing import attend
+from chainrule.verbs import attend
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -23,7 +23,7 @@ import numpy as np
 
 from chainrule.cli.main import app
 from chainrule.cli.verbs import FAMILIES, VERBS
-from chainrule.sounds.sound import encode_wav
+from chainrule.features.speech.sounds.sound import encode_wav
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -122,9 +122,9 @@ def examples() -> Iterator[tuple[str, list[str]]]:
 
 # Servers, which have no end: the module, and what stands in for what in it.
 _SERVERS = {
-    "chainrule.serving.server": ("run_server", lambda *server, **more: asyncio.sleep(0)),
+    "chainrule.features.serve.server": ("run_server", lambda *server, **more: asyncio.sleep(0)),
     "chainrule.cli.use.complete": ("_run", lambda server: None),
-    "chainrule.serving.shards": ("ShardServer.serve_forever", lambda self: None),
+    "chainrule.features.serve.shards": ("ShardServer.serve_forever", lambda self: None),
 }
 
 
@@ -134,7 +134,7 @@ def ending_at_once() -> Iterator[list[str]]:
     arguments: list[str] = []
     stand_in = ModuleType("lm_eval.__main__")
     stand_in.cli_evaluate = lambda: arguments.extend(sys.argv[1:])  # type: ignore[attr-defined]
-    names = ("lm_eval", "lm_eval.__main__", "chainrule.api.texts.lm_eval_model")
+    names = ("lm_eval", "lm_eval.__main__", "chainrule.features.prompt.lm_eval_model")
     with ExitStack() as stack:
         for name in names:  # not patch.dict, which would forget all modules that are imported meanwhile
             if (before := sys.modules.get(name)) is None:
@@ -142,7 +142,7 @@ def ending_at_once() -> Iterator[list[str]]:
             else:
                 stack.callback(sys.modules.__setitem__, name, before)
             sys.modules[name] = stand_in
-        stack.enter_context(patch("chainrule.api.texts.harness.check_lm_eval", lambda: None))
+        stack.enter_context(patch("chainrule.features.prompt.harness.check_lm_eval", lambda: None))
         for module, (name, ends) in _SERVERS.items():
             with suppress(ModuleNotFoundError):  # without extras, the verb says so before it serves
                 import_module(module)

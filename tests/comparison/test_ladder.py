@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import chainrule
-from chainrule.comparison.ladder import LARGE_VOCABULARY, RESIDUAL, Networks, networks_for, run_ladder
 from chainrule.errors import SettingError, TextError
+from chainrule.features.compare.ladder import LARGE_VOCABULARY, RESIDUAL, Networks, networks_for, run_ladder
 from chainrule.neural.config import NETWORKS
 from chainrule.text.corpus.corpus import Corpus, Lines
 

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import chainrule
-from chainrule.datasets.make import DATASETS, make_data
-from chainrule.datasets.random import Random
-from chainrule.datasets.scenes import COLOURS, PLACES, SHAPES, hard_scene, hard_shape
-from chainrule.datasets.sentences import BAD, GOOD, INTRANSITIVE, NOUNS, TRANSITIVE
 from chainrule.errors import SettingError
+from chainrule.features.lectures.datasets.make import DATASETS, make_data
+from chainrule.features.lectures.datasets.random import Random
+from chainrule.features.lectures.datasets.scenes import COLOURS, PLACES, SHAPES, hard_scene, hard_shape
+from chainrule.features.lectures.datasets.sentences import BAD, GOOD, INTRANSITIVE, NOUNS, TRANSITIVE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import chainrule
-from chainrule.datasets.make import DATASETS, make_data
-from chainrule.datasets.random import Random
-from chainrule.datasets.scenes import COLOURS, GROUND, PLACES, SHAPES, shape
-from chainrule.datasets.sentences import BAD, GOOD
 from chainrule.errors import OutputError, SettingError
+from chainrule.features.lectures.datasets.make import DATASETS, make_data
+from chainrule.features.lectures.datasets.random import Random
+from chainrule.features.lectures.datasets.scenes import COLOURS, GROUND, PLACES, SHAPES, shape
+from chainrule.features.lectures.datasets.sentences import BAD, GOOD
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -188,7 +188,7 @@ def test_what_cannot_be_is_said(tmp_path: Path) -> None:
 
 
 def test_the_text_is_cut_into_runs_of_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chainrule.datasets.make.sample_lines", lambda: [str(i) for i in range(2000)])
+    monkeypatch.setattr("chainrule.features.lectures.datasets.make.sample_lines", lambda: [str(i) for i in range(2000)])
     train, test = make_data("text")
     assert test.content.decode().split() == [*map(str, range(950, 1000)), *map(str, range(1950, 2000))]
     assert train.examples + test.examples == 2000

@@ -10,7 +10,7 @@ import numpy as np
 from chainrule.decoding.config import SamplingConfig
 from chainrule.decoding.limits import Constraints
 from chainrule.decoding.sampling import Sample, sample
-from chainrule.uniform import UniformModel
+from chainrule.mixture.uniform import UniformModel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,8 +15,8 @@ from chainrule.decoding.config import GREEDY, BeamConfig
 from chainrule.decoding.limits import Constraints
 from chainrule.decoding.sampling import sample
 from chainrule.errors import SettingError
+from chainrule.mixture.uniform import UniformModel
 from chainrule.ngram.models.table_models import NGramModel
-from chainrule.uniform import UniformModel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -19,13 +19,13 @@ from chainrule.decoding.drafters import Guess, ModelDrafter, NGramLookup, Prompt
 from chainrule.decoding.drafting import DraftedModel, DraftLength
 from chainrule.decoding.limits import Constraints
 from chainrule.decoding.sampling import Batch, Row, Sample, sample
+from chainrule.mixture.uniform import UniformModel
 from chainrule.neural.build import build
 from chainrule.neural.config import TransformerConfig, gpt2, llama
 from chainrule.neural.language_model import NeuralModel
 from chainrule.neural.layers.matrix_products import pack
 from chainrule.neural.quantization import packable
 from chainrule.protocol import END
-from chainrule.uniform import UniformModel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -22,7 +22,7 @@ from chainrule.protocol import END
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from chainrule.api.models.language_models import CausalModel
+    from chainrule.models.language_models import CausalModel
 
 LINES = ["the dog said: no", "the cat said: yes", "a dog (the cat) said no", "the cat, the dog"] * 3
 SCHEMA = {

@@ -14,7 +14,7 @@ from chainrule.decoding.limits import Constraints
 from chainrule.decoding.next_token import min_p
 from chainrule.decoding.sampling import sample, steps
 from chainrule.errors import SettingError
-from chainrule.uniform import UniformModel
+from chainrule.mixture.uniform import UniformModel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

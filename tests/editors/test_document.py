@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from chainrule.editors.document import Document, Encoding, Paragraph, Position
+from chainrule.features.serve.editors.document import Document, Encoding, Paragraph, Position
 
 PIECES = ["a", "é", "𝒳", "😀", " ", "\n", "\r", "\r\n", "\f", "\u2028", "word "]
 UNITS = {"utf-8": lambda text: len(text.encode()), "utf-16": lambda text: len(text.encode("utf-16-le")) // 2}

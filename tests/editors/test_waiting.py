@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from lsprotocol import types
 
-from chainrule.applications.completion import Completion
-from chainrule.editors.language_server import OpenDocuments
+from chainrule.decoding.completion import Completion
 from chainrule.errors import ModelFormatError
+from chainrule.features.serve.editors.language_server import OpenDocuments
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

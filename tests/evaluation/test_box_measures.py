@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from chainrule.evaluation.object_detection import average_precision, measure_boxes
-from chainrule.pictures.boxes import BoxLabels, Detection
+from chainrule.features.vision.object_detection import average_precision, measure_boxes
+from chainrule.features.vision.pictures.boxes import BoxLabels, Detection
 
 
 def test_average_precision_by_hand() -> None:

@@ -13,6 +13,7 @@ import chainrule
 from chainrule.errors import TextError
 from chainrule.evaluation import likelihood
 from chainrule.evaluation.likelihood import StreamScoring, measure
+from chainrule.mixture.uniform import UniformModel
 from chainrule.ngram.config import NGramConfig
 from chainrule.ngram.models import stream_scorer as streams
 from chainrule.ngram.training import train_ngram
@@ -21,7 +22,6 @@ from chainrule.text.corpus import plain_text
 from chainrule.text.corpus.corpus import Corpus, Lines
 from chainrule.text.corpus.reading import Reading
 from chainrule.text.tokenization.tokenizer import Tokenizer
-from chainrule.uniform import UniformModel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

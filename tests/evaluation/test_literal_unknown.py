@@ -15,8 +15,8 @@ import pytest
 from samples import sampled
 
 import chainrule
-from chainrule.api.models.load_model import load
-from chainrule.api.texts.filter import document_scores
+from chainrule.features.corpus.filter import document_scores
+from chainrule.models.files.load_model import load
 from chainrule.ngram.speller import LITERAL, Speller, mixed_speller
 from chainrule.text.tokenization.vocabulary import Vocabulary
 from chainrule.training.config import TrainingConfig
@@ -24,7 +24,7 @@ from chainrule.training.config import TrainingConfig
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from chainrule.api.models.language_models import CausalModel
+    from chainrule.models.language_models import CausalModel
 
 LINES = ["a <unk> b", "b a <unk>", "zig a b <unk>", "a zag", "<unk> b zig a"]
 SHARE = 4 / 7

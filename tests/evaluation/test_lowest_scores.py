@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chainrule.api.texts import filter as lowest_scores
-from chainrule.api.texts.filter import ScoreFile
+from chainrule.features.corpus import filter as lowest_scores
+from chainrule.features.corpus.filter import ScoreFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

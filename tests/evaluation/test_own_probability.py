@@ -10,13 +10,13 @@ import pytest
 from random_networks import random_model
 
 import chainrule
-from chainrule.api.texts.surprisal import word_documents
 from chainrule.evaluation.suites import region_bits
 from chainrule.evaluation.surprisal import Contexts
 from chainrule.protocol import UNKNOWN
+from chainrule.verbs.surprisal import word_documents
 
 if TYPE_CHECKING:
-    from chainrule.api.models.language_models import CausalModel
+    from chainrule.models.language_models import CausalModel
 
 LINES = ["ka vi ka", "nin vi so", "so la ka vi", "mu ka", "re vi", "ka vi so"]
 

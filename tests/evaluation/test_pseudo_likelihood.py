@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from random_networks import random_network
 
-from chainrule.api.models.model import Model
 from chainrule.evaluation.pseudo_likelihood import pseudo_log_likelihoods
+from chainrule.models.model import Model
 from chainrule.neural.bidirectional_model import BidirectionalModel
 from chainrule.neural.config import BidirectionalConfig, MaskedConfig
 from chainrule.text.tokenization.tokenizer import Tokenizer

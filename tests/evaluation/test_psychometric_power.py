@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from chainrule.errors import SettingError
-from chainrule.evaluation.reading import (
+from chainrule.features.reading.regression import (
     LAGS,
     fold_numbers,
     held_out_log_probs,

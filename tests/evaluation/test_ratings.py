@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from chainrule.errors import TextError
-from chainrule.evaluation.ratings import means_of, measure_ratings, ratings_of, scale_of, shares_of
+from chainrule.features.classify.ratings import means_of, measure_ratings, ratings_of, scale_of, shares_of
 
 
 class Rated(NamedTuple):

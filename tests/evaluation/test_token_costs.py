@@ -18,7 +18,7 @@ from chainrule.protocol import END, UNKNOWN
 from chainrule.text.tokenization.vocabulary import Encoded, Vocabulary, byte_array
 
 if TYPE_CHECKING:
-    from chainrule.api.models.model import Model
+    from chainrule.models.model import Model
 
 LINES = ["a", "ab a", "b", "", "ba ab", "a a", "bb", "a"]
 NOT_A_NOR_B = bytes(set(range(128)) - set(b"ab"))

@@ -7,9 +7,9 @@ import re
 import numpy as np
 import pytest
 
-from chainrule.datasets.random import Random
-from chainrule.experiments.attention import COMPARED as ATTENTIONS
-from chainrule.experiments.attention import attention, bottleneck, draw_reflexive, habits, heads
+from chainrule.features.lectures.datasets.random import Random
+from chainrule.features.lectures.experiments.attention import COMPARED as ATTENTIONS
+from chainrule.features.lectures.experiments.attention import attention, bottleneck, draw_reflexive, habits, heads
 
 
 @pytest.mark.thorough

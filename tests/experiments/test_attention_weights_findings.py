@@ -7,7 +7,13 @@ import re
 import numpy as np
 import pytest
 
-from chainrule.experiments.attention_weights import dilution, lookups, projections, softmax, weights_of
+from chainrule.features.lectures.experiments.attention_weights import (
+    dilution,
+    lookups,
+    projections,
+    softmax,
+    weights_of,
+)
 
 
 def test_a_softmax_of_products_grows_peaked_unless_it_is_scaled() -> None:

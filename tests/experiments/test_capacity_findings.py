@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from chainrule.experiments.capacity import READERS, draw_expression, draw_opinion, nesting, nonlinearity, places
+from chainrule.features.lectures.experiments.capacity import (
+    READERS,
+    draw_expression,
+    draw_opinion,
+    nesting,
+    nonlinearity,
+    places,
+)
 from chainrule.neural.config import RecurrentConfig
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from chainrule.experiments.context import AGREEING, agreement, draw_document, draw_sentence, shots
+from chainrule.features.lectures.experiments.context import AGREEING, agreement, draw_document, draw_sentence, shots
 from chainrule.neural.config import RecurrentConfig
 from chainrule.ngram.config import NGramConfig
 

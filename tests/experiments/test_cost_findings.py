@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from chainrule.experiments.cost import KINDS, cost, growth_of, paths, sequential_steps, throughput
-from chainrule.experiments.cost import WIRINGS as KINDS_OF_PATHS
+from chainrule.features.lectures.experiments.cost import KINDS, cost, growth_of, paths, sequential_steps, throughput
+from chainrule.features.lectures.experiments.cost import WIRINGS as KINDS_OF_PATHS
 
 
 def test_cost_measures_every_layer_and_finds_powers() -> None:

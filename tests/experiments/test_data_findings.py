@@ -5,9 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from chainrule.applications.config import RankConfig
-from chainrule.applications.retrieval import DocumentIndex
-from chainrule.experiments.data import balance, fit_power_law, mean_reciprocal_rank, retrieval, scaling, unseen_share
+from chainrule.decoding.options import RankConfig
+from chainrule.features.corpus.retrieval import DocumentIndex
+from chainrule.features.lectures.experiments.data import (
+    balance,
+    fit_power_law,
+    mean_reciprocal_rank,
+    retrieval,
+    scaling,
+    unseen_share,
+)
 
 
 def test_a_longer_context_fits_its_own_text_and_no_other() -> None:

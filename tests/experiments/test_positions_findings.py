@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from chainrule.errors import TextError
-from chainrule.experiments.positions import (
+from chainrule.features.lectures.experiments.positions import (
     draw_document,
     extrapolation,
     in_groups,

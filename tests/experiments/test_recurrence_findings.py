@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from chainrule.experiments.recurrence import (
+from chainrule.features.lectures.experiments.recurrence import (
     A,
     B,
     accuracy,

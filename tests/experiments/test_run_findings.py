@@ -11,9 +11,9 @@ import chainrule
 from chainrule.base.progress import silent
 from chainrule.drawing.plots import Axis
 from chainrule.errors import SettingError
-from chainrule.experiments import Name
-from chainrule.experiments.findings import Findings
-from chainrule.experiments.run import enlarge, factor_for, function_of, times_steps
+from chainrule.features.lectures.experiments import Name
+from chainrule.features.lectures.experiments.findings import Findings
+from chainrule.features.lectures.experiments.run import enlarge, factor_for, function_of, times_steps
 
 
 @pytest.mark.parametrize("name", get_args(Name))

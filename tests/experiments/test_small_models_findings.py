@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from chainrule.experiments.small_models import accuracy, backwards, draw_sources
+from chainrule.features.lectures.experiments.small_models import accuracy, backwards, draw_sources
 
 
 class Reversing:

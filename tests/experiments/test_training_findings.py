@@ -7,8 +7,8 @@ import re
 import numpy as np
 import pytest
 
-from chainrule.datasets.random import Random
-from chainrule.experiments.training import draw_review, forcing, pretraining, race
+from chainrule.features.lectures.datasets.random import Random
+from chainrule.features.lectures.experiments.training import draw_review, forcing, pretraining, race
 from chainrule.neural.config import RecurrentConfig, TransformerConfig
 
 

@@ -21,7 +21,7 @@ from rich.console import Console
 import chainrule
 from chainrule.cli.main import app, run, train
 from chainrule.cli.verbs import FAMILIES
-from chainrule.serving.app import build_app
+from chainrule.features.serve.app import build_app
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

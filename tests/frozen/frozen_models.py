@@ -34,9 +34,9 @@ from safetensors.torch import load_file as load_torch_file
 from training_runs import FINE_TUNING, QUICK, RECURRENT, TRANSFORMER, trained
 
 import chainrule
-from chainrule.families.table import FAMILIES, family_of
+from chainrule.features.classify.network.config import LABELLING, LSTMLabelling
+from chainrule.models.families.table import FAMILIES, family_of
 from chainrule.neural.config import BidirectionalConfig, MaskedConfig, MaskedRecurrentConfig
-from chainrule.neural.config.classifiers import LABELLING, LSTMLabelling
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

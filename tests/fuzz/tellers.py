@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 import chainrule
-from chainrule.neural.config.vision import ResNetLabelling
+from chainrule.features.vision.network.config import ResNetLabelling
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -21,10 +21,10 @@ import numpy as np
 import pytest
 
 import chainrule
-from chainrule.neural.config.vision import ResNetLabelling
-from chainrule.pictures.captions import CaptionedPicture
-from chainrule.pictures.codec import encode_png
-from chainrule.pictures.picture import Picture
+from chainrule.features.vision.network.config import ResNetLabelling
+from chainrule.features.vision.pictures.captions import CaptionedPicture
+from chainrule.features.vision.pictures.codec import encode_png
+from chainrule.features.vision.pictures.picture import Picture
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "open_models"))
 sys.path.insert(0, str(Path(__file__).parent))

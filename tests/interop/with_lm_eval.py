@@ -15,9 +15,9 @@ from lm_eval.api.model import TemplateLM
 from lm_eval.tasks import TaskManager
 
 import chainrule
-from chainrule.applications.continuations import Pair
 from chainrule.cli.main import run
 from chainrule.errors import SettingError
+from chainrule.evaluation.continuations import Pair
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from chainrule.errors import SettingError
+from chainrule.features.seq2seq.network.cross_attention import CrossAttention, Source, WeightLists
 from chainrule.neural.layers.attention import Product, attend_by_score, attention_weights, build_score
-from chainrule.neural.layers.cross_attention import CrossAttention, Source, WeightLists
 
 NAMES = ["dot", "scaled_dot", "general", "content", "cosine", "additive", "location"]
 B, H, T, S, D = 2, 3, 4, 5, 8

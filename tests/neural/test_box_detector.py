@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from chainrule.neural.classification.build import build_classifier
-from chainrule.neural.config.vision import LeNetLabelling, ResNetLabelling, ViTLabelling
-from chainrule.neural.vision.detector import BoxDetector, detection_loss, proposals
+from chainrule.features.classify.network.build import build_classifier
+from chainrule.features.vision.network.config import LeNetLabelling, ResNetLabelling, ViTLabelling
+from chainrule.features.vision.network.detector import BoxDetector, detection_loss, proposals
 
 CONFIG = ResNetLabelling(size=(24, 32), width=4, blocks=(1, 1, 1))
 DISTANCE = (4.0, 4.0)  # of the places of 24 x 32 pixels: 6 x 8

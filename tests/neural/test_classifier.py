@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from random_networks import random_network
 
+from chainrule.features.classify.network.classifier import FineTunedClassifier, layer_widths
 from chainrule.neural.bidirectional_model import BidirectionalModel
-from chainrule.neural.classification.classifier import FineTunedClassifier, layer_widths
 from chainrule.neural.config import BIDIRECTIONAL, NETWORKS
 from chainrule.neural.network import add_boundaries
 from chainrule.text.units import UnitTokens
@@ -66,8 +66,8 @@ def test_layers_are_mixed_by_the_weights_of_peters() -> None:
 def test_a_long_text_is_read_in_parts_that_all_count(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As the mean over parts that are read by themselves, for a label that is the text's."""
     network = random_network({**NETWORKS, **BIDIRECTIONAL}[family](width=16, context=12)).eval()
-    monkeypatch.setattr("chainrule.neural.classification.classifier._PART", 12)
-    monkeypatch.setattr("chainrule.neural.classification.classifier._TOGETHER", 24)  # two parts of a text at once
+    monkeypatch.setattr("chainrule.features.classify.network.classifier._PART", 12)
+    monkeypatch.setattr("chainrule.features.classify.network.classifier._TOGETHER", 24)  # two parts of a text at once
     width = layer_widths(network)[-1]
     classifier = FineTunedClassifier(network, ["a", "b"], "text", width=width).eval()
     torch.nn.init.normal_(classifier.head.weight)

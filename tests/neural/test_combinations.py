@@ -16,9 +16,9 @@ from random_networks import MODERN, VOCABULARY_SIZE, pair, random_model, random_
 from samples import examples
 
 from chainrule.errors import SettingError
+from chainrule.features.seq2seq.network.config import Seq2SeqConfig
 from chainrule.neural.bidirectional_model import MASK, BidirectionalModel
 from chainrule.neural.config import BIDIRECTIONAL, NETWORKS
-from chainrule.neural.config.seq2seq import Seq2SeqConfig
 from chainrule.neural.config.transformer import Positions, SelfScore
 from chainrule.protocol import END
 

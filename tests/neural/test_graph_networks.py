@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 import chainrule
 from chainrule.errors import SettingError, TextError
-from chainrule.neural.classification.graphs import GraphBody, Links, levels_of
-from chainrule.neural.config.classifiers import GraphLabelling
-from chainrule.structures.arrays import GraphArrays
-from chainrule.structures.graph import Graph, labelled
+from chainrule.features.classify.network.config import GraphLabelling
+from chainrule.features.trees.graph_networks import GraphBody, Links, levels_of
+from chainrule.features.trees.structures.arrays import GraphArrays
+from chainrule.features.trees.structures.graph import Graph, labelled
 from chainrule.training.config import ClassifierTrainingConfig
 
 WIDTH, INPUT, VOCABULARY, TYPES = 5, 4, 12, 2

@@ -11,13 +11,13 @@ import torch
 from torch import Tensor
 
 from chainrule.errors import SettingError
+from chainrule.features.vision.network.grid_encoder import Grid
 from chainrule.neural.config import GridConfig
-from chainrule.neural.encoders.grid import Grid
 from chainrule.protocol import END
 from tests.random_networks import random_model
 
 if TYPE_CHECKING:
-    from chainrule.neural.layers.grid_lstm import GridLayer
+    from chainrule.features.vision.network.grid_layers import GridLayer
 
 
 def cell_by_cell(encoder: Grid, x: Tensor, columns: int) -> Tensor:

@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from chainrule.neural.layers.grid_lstm import GridLayer, GridLSTM, wire_grids
+from chainrule.features.vision.network.grid_layers import GridLayer, GridLSTM, wire_grids
 
 if TYPE_CHECKING:
-    from chainrule.neural.config.vision import GridCell
+    from chainrule.features.vision.network.config import GridCell
 
 CPU = torch.device("cpu")
 SHAPES = [(3, 4), (1, 6), (5, 2), (1, 1)]

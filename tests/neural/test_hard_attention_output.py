@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from chainrule.features.seq2seq.network.network import HardAttentionSoftmax
 from chainrule.neural.layers.output import FullSoftmax
-from chainrule.neural.seq2seq.network import HardAttentionSoftmax
 
 
 def test_rounding_makes_no_token_more_than_certain() -> None:

@@ -15,8 +15,8 @@ from torch import nn
 
 import chainrule
 from chainrule.errors import OutputError, SettingError
-from chainrule.neural.classification.build import build_classifier
-from chainrule.neural.config.vision import (
+from chainrule.features.classify.network.build import build_classifier
+from chainrule.features.vision.network.config import (
     AlexNetLabelling,
     EfficientNetLabelling,
     GoogLeNetLabelling,
@@ -24,7 +24,7 @@ from chainrule.neural.config.vision import (
     ResNetLabelling,
     ViTLabelling,
 )
-from chainrule.neural.vision.inspection import Box, ReceptiveFields, excitements, feature_maps, layer_names
+from chainrule.features.vision.network.inspection import Box, ReceptiveFields, excitements, feature_maps, layer_names
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ import torch
 import chainrule
 from chainrule.base.progress import silent
 from chainrule.errors import ModelFormatError, SettingError
-from chainrule.families.table import FAMILIES
+from chainrule.models.families.table import FAMILIES
 from chainrule.neural.build import build
 from chainrule.neural.config import MaskedConfig, RecurrentConfig, TransformerConfig
 from chainrule.neural.language_model import NeuralModel

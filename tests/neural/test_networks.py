@@ -17,7 +17,7 @@ from chainrule.errors import SettingError
 from chainrule.neural.build import build
 from chainrule.neural.config import NETWORKS as FAMILIES
 from chainrule.neural.config import PRESETS, RecurrentConfig, TransformerConfig, llama
-from chainrule.neural.config.vision import GridConfig
+from chainrule.neural.config.grid import GridConfig
 from chainrule.neural.layers import state as encoder_states
 from chainrule.protocol import END
 

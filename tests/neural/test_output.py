@@ -11,11 +11,11 @@ import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
 from chainrule.errors import SettingError
+from chainrule.features.seq2seq.network.network import HardAttentionSoftmax
 from chainrule.neural.layers import matrix_products
 from chainrule.neural.layers import output as cross_entropy
 from chainrule.neural.layers.matrix_products import log_softmax_at, product_log_softmax_at
 from chainrule.neural.layers.output import AdaptiveSoftmax, FullSoftmax, SampledSoftmax
-from chainrule.neural.seq2seq.network import HardAttentionSoftmax
 from chainrule.protocol import BEGIN, END
 
 N, D, V = 13, 6, 40

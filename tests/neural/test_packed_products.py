@@ -80,7 +80,7 @@ def test_products_are_those_of_rounded_vectors(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in FORMS if name in KINDS])
 def test_blocks_of_files_keep_every_bit(name: str) -> None:
     """The weights of random blocks, by the reader of GGUF, which the package gguf is the oracle of."""
-    from chainrule.open_models.quantised import StoredMatrix
+    from chainrule.features.open.quantised import StoredMatrix
 
     kind, random = KINDS[name], np.random.default_rng(3)
     rows, blocks = 37, 512 // kind.weights

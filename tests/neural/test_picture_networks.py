@@ -14,8 +14,9 @@ from torch import Tensor, nn
 
 import chainrule
 from chainrule.errors import ModelFormatError, SettingError
-from chainrule.neural.classification.build import build_classifier
-from chainrule.neural.config.vision import (
+from chainrule.features.classify.network.build import build_classifier
+from chainrule.features.vision.network.body import annotation_vectors
+from chainrule.features.vision.network.config import (
     VGG_BLOCKS,
     AlexNetLabelling,
     EfficientNetLabelling,
@@ -25,8 +26,7 @@ from chainrule.neural.config.vision import (
     VGGLabelling,
     ViTLabelling,
 )
-from chainrule.neural.vision.body import annotation_vectors
-from chainrule.neural.vision.convolutions import Convolution2d, SameConvolution
+from chainrule.features.vision.network.convolutions import Convolution2d, SameConvolution
 from chainrule.storage.safetensors import write_tensors
 
 if TYPE_CHECKING:

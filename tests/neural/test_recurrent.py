@@ -11,11 +11,11 @@ from samples import examples
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from chainrule.features.seq2seq.network.config import Seq2SeqConfig
+from chainrule.features.seq2seq.network.encoders import RecurrentReader
 from chainrule.neural.config import MaskedRecurrentConfig, RecurrentConfig
-from chainrule.neural.config.seq2seq import Seq2SeqConfig
 from chainrule.neural.encoders.bidirectional import BidirectionalRecurrent
 from chainrule.neural.encoders.recurrent import Recurrent
-from chainrule.neural.seq2seq.encoders import RecurrentReader
 
 WIDTH = 6
 

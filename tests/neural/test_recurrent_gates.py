@@ -12,8 +12,8 @@ import torch
 from torch import nn
 
 import chainrule as library
+from chainrule.features.classify.network.config import LSTMLabelling
 from chainrule.neural.config import RecurrentConfig
-from chainrule.neural.config.classifiers import LSTMLabelling
 from chainrule.neural.inspection import gates
 
 if TYPE_CHECKING:

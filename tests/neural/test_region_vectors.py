@@ -7,7 +7,7 @@ import pytest
 import torch
 from random_networks import caption
 
-from chainrule.neural.seq2seq.visual_sources import (
+from chainrule.features.vision.network.visual_sources import (
     VectorInput,
     boxes_of,
     cells_of,

@@ -15,11 +15,11 @@ from chainrule.decoding.beam import search
 from chainrule.decoding.config import BeamConfig
 from chainrule.decoding.limits import Constraints
 from chainrule.errors import SettingError
-from chainrule.neural.seq2seq.network import build_seq2seq
+from chainrule.features.seq2seq.network.network import build_seq2seq
 from chainrule.protocol import END
 
 if TYPE_CHECKING:
-    from chainrule.neural.config.seq2seq import Seq2SeqConfig
+    from chainrule.features.seq2seq.network.config import Seq2SeqConfig
 
 SOURCES = [np.array(row, np.int32) for row in ([5, 9, 3, 17, 5], [4], [8, 8, 20, 11, 6, 25, 7])]
 NOTHING = np.empty(0, np.int32)

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 import chainrule
 from chainrule.errors import SettingError, TextError
-from chainrule.neural.classification.trees import TreeBody
-from chainrule.neural.config.classifiers import TreeLabelling
-from chainrule.structures.arrays import Binarise, TreeTokens, binarise_nodes, encode_nodes
-from chainrule.structures.tree import Tree
-from chainrule.structures.tree_files import read_trees
+from chainrule.features.classify.network.config import TreeLabelling
+from chainrule.features.trees.structures.arrays import Binarise, TreeTokens, binarise_nodes, encode_nodes
+from chainrule.features.trees.structures.tree import Tree
+from chainrule.features.trees.structures.tree_files import read_trees
+from chainrule.features.trees.tree_networks import TreeBody
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from oracles import BEGIN, END, naive_counts
 
 import chainrule
-from chainrule.api.training.counts import count_text, train_counts
 from chainrule.errors import EstimationError, SettingError, TextError
 from chainrule.ngram.counting import files as counts_reading
 from chainrule.ngram.counting import files as counts_writing
 from chainrule.ngram.counting.files import read_counts
 from chainrule.text.corpus.corpus import Lines
+from chainrule.verbs.training.counts import count_text, train_counts
 
 if TYPE_CHECKING:
     from pathlib import Path

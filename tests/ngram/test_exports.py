@@ -232,7 +232,7 @@ def saved(model, folder: Path) -> Path:
 
 def test_frequencies_are_those_of_running_text(tmp_path: Path) -> None:
     """The bigrams' stationary distribution is the share of each word in the text, which maximum likelihood keeps."""
-    from chainrule.ngram.exports.word_list import word_log_probs
+    from chainrule.features.exports.word_list import word_log_probs
 
     text = sentences(6, 300)
     config = chainrule.NGramConfig(order=2, smoothing="maximum-likelihood")

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import chainrule
-from chainrule.api import tokenizers
 from chainrule.base import memory as system_memory
 from chainrule.base.memory import available_memory
 from chainrule.errors import EstimationError, SettingError
+from chainrule.models.files import tokenizers
 from chainrule.ngram.counting import count as memory
 from chainrule.ngram.counting.count import check_memory, count_ngrams, expected_ngrams
 from chainrule.text.corpus import plain_text

@@ -12,8 +12,8 @@ from tiny_models import CAUSAL, save, shaken
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 
 import chainrule
-from chainrule.open_models.gguf.tokenizer import adds_begin
-from chainrule.open_models.vocabulary import TokenIdMap, name_before
+from chainrule.features.open.gguf.tokenizer import adds_begin
+from chainrule.features.open.vocabulary import TokenIdMap, name_before
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,10 +13,10 @@ from tiny_tokenizers import END
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 import chainrule
-from chainrule.applications.chat_template import ChatFormat, _StandIns
-from chainrule.applications.messages import Message
+from chainrule.decoding.chat.messages import Message
+from chainrule.decoding.chat.template import ChatFormat, _StandIns
 from chainrule.errors import ModelFormatError, SettingError
-from chainrule.open_models.vocabulary import TokenIdMap
+from chainrule.features.open.vocabulary import TokenIdMap
 
 if TYPE_CHECKING:
     from pathlib import Path

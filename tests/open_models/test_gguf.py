@@ -24,9 +24,9 @@ from tokenizers import Tokenizer
 import chainrule
 from chainrule import ModelFormatError
 from chainrule.base.bfloat16 import widen
+from chainrule.features.open.gguf.tokenizer import definition_of_gguf
+from chainrule.features.open.vocabulary import TokenIdMap
 from chainrule.neural.saving import arrays_of
-from chainrule.open_models.gguf.tokenizer import definition_of_gguf
-from chainrule.open_models.vocabulary import TokenIdMap
 from chainrule.storage.gguf import BLOCK_TYPES, dequantise, open_gguf
 
 

@@ -19,10 +19,10 @@ from chainrule.cli.main import run
 from chainrule.decoding.config import BeamConfig
 from chainrule.decoding.limits import Constraints
 from chainrule.errors import ModelFormatError, SettingError
+from chainrule.features.open.architectures import ARCHITECTURES
+from chainrule.features.open.mapping import write_settings
+from chainrule.features.open.vocabulary import TokenIdMap
 from chainrule.neural.layers.positions import Sinusoidal, two_sided_buckets
-from chainrule.open_models.architectures import ARCHITECTURES
-from chainrule.open_models.mapping import write_settings
-from chainrule.open_models.vocabulary import TokenIdMap
 
 if TYPE_CHECKING:
     from pathlib import Path

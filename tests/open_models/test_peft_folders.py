@@ -19,13 +19,13 @@ from tiny_tokenizers import TEXTS, byte_level
 
 import chainrule
 from chainrule.errors import ModelFormatError, OutputError, SettingError
+from chainrule.features.open.vocabulary import TokenIdMap
 from chainrule.neural.adapters import LowRank, adapter_arrays, adapter_matrices, adapters_of, without_adapters
 from chainrule.neural.config import llama
 from chainrule.neural.layers.attention import attend
 from chainrule.neural.layers.masks import AttentionMask
 from chainrule.neural.layers.matrix_products import linear, pack, product, unpack
 from chainrule.neural.packed.layouts import pack as pack_in_blocks
-from chainrule.open_models.vocabulary import TokenIdMap
 
 PEFT = Path(__file__).parent.parent / "fixtures" / "peft"
 STEPS = chainrule.TrainingConfig(steps=4, batch=4, row_tokens=8, learning_rate=0.02)

@@ -16,7 +16,7 @@ from tiny_tokenizers import TEXTS
 import chainrule
 from chainrule import ModelFormatError
 from chainrule.base.bfloat16 import widen
-from chainrule.open_models.quantised import unpack_mxfp4
+from chainrule.features.open.quantised import unpack_mxfp4
 
 if TYPE_CHECKING:
     from pathlib import Path

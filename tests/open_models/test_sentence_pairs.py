@@ -12,10 +12,10 @@ from tiny_models import MASKED, save, shaken, transformers
 from tiny_tokenizers import tokenizer_of
 
 import chainrule
-from chainrule.applications.labelled_pairs import LabelledPair, Pair
-from chainrule.neural.classification.classifier import FineTunedClassifier
+from chainrule.features.classify.labelled_pairs import LabelledPair, Pair
+from chainrule.features.classify.network.classifier import FineTunedClassifier
+from chainrule.features.open.vocabulary import TokenIdMap
 from chainrule.neural.sentence_pairs import join_sentences
-from chainrule.open_models.vocabulary import TokenIdMap
 from chainrule.text.units import UnitTokens
 from chainrule.training.defaults import Recipe
 from chainrule.training.device import machine_on

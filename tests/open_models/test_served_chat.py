@@ -9,11 +9,11 @@ import pytest
 from test_chat_templates import TEMPLATES, Talker
 
 import chainrule
-from chainrule.applications.messages import Message
-from chainrule.serving.bodies import ApiError, ChatBody
-from chainrule.serving.config import ServerLimits
-from chainrule.serving.generation.completions import ChatAnswer
-from chainrule.serving.models import ServedModel
+from chainrule.decoding.chat.messages import Message
+from chainrule.features.serve.bodies import ApiError, ChatBody
+from chainrule.features.serve.config import ServerLimits
+from chainrule.features.serve.generation.completions import ChatAnswer
+from chainrule.features.serve.models import ServedModel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

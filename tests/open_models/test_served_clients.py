@@ -12,13 +12,13 @@ import test_chat_templates
 from test_chat_templates import TEMPLATES, Talker
 
 import chainrule
-from chainrule.serving.app import _stream
-from chainrule.serving.bodies import ApiError, ChatBody, CompletionBody, EmbeddingBody, ResponseBody, parse_body
-from chainrule.serving.config import ServerLimits
-from chainrule.serving.generation.completions import ChatAnswer
-from chainrule.serving.generation.tokens import json_bytes
-from chainrule.serving.models import ModelTable, ServedModel
-from chainrule.serving.service import Service
+from chainrule.features.serve.app import _stream
+from chainrule.features.serve.bodies import ApiError, ChatBody, CompletionBody, EmbeddingBody, ResponseBody, parse_body
+from chainrule.features.serve.config import ServerLimits
+from chainrule.features.serve.generation.completions import ChatAnswer
+from chainrule.features.serve.generation.tokens import json_bytes
+from chainrule.features.serve.models import ModelTable, ServedModel
+from chainrule.features.serve.service import Service
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,11 +11,18 @@ from hypothesis import strategies as st
 from test_chat_templates import TEMPLATES, Talker
 from test_served_chat import chunks, record
 
-from chainrule.applications.tools import CallReader, Tool, call_grammar, joined_calls, messages_with_tools, read_tools
 from chainrule.errors import SettingError
-from chainrule.serving.bodies import ApiError
-from chainrule.serving.config import ServerLimits
-from chainrule.serving.models import ServedModel
+from chainrule.features.serve.bodies import ApiError
+from chainrule.features.serve.config import ServerLimits
+from chainrule.features.serve.generation.tools import (
+    CallReader,
+    Tool,
+    call_grammar,
+    joined_calls,
+    messages_with_tools,
+    read_tools,
+)
+from chainrule.features.serve.models import ServedModel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,10 +9,10 @@ import pytest
 from test_pair_architectures import Pair
 from tiny_tokenizers import SOURCES
 
-from chainrule.serving.bodies import ApiError, TranslateBody, parse_body
-from chainrule.serving.config import ServerLimits
-from chainrule.serving.models import ModelTable, ServedModel
-from chainrule.serving.service import Service
+from chainrule.features.serve.bodies import ApiError, TranslateBody, parse_body
+from chainrule.features.serve.config import ServerLimits
+from chainrule.features.serve.models import ModelTable, ServedModel
+from chainrule.features.serve.service import Service
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -13,8 +13,8 @@ from tiny_tokenizers import TEXTS, begun, byte_level
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 import chainrule
-from chainrule.open_models.sentencepiece import definition_of_file, definition_of_merged, merges_of_scores
-from chainrule.open_models.vocabulary import TokenIdMap
+from chainrule.features.open.sentencepiece import definition_of_file, definition_of_merged, merges_of_scores
+from chainrule.features.open.vocabulary import TokenIdMap
 from chainrule.text.tokenization.subword import Subword
 from chainrule.text.tokenization.tokenizer import Tokenizer as OurTokenizer
 from chainrule.text.tokenization.vocabulary import Vocabulary

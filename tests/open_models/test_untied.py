@@ -14,7 +14,7 @@ from safetensors.numpy import load_file, save_file
 
 import chainrule
 from chainrule.errors import ModelFormatError
-from chainrule.open_models.architectures import ARCHITECTURES
+from chainrule.features.open.architectures import ARCHITECTURES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

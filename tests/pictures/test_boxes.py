@@ -11,8 +11,14 @@ from PIL import Image
 
 import chainrule
 from chainrule.errors import TextError
-from chainrule.pictures.boxes import boxes_in_frame, boxes_in_picture, check_boxes, overlaps, suppress_overlapping
-from chainrule.pictures.picture import Frame, fit_to_frame
+from chainrule.features.vision.pictures.boxes import (
+    boxes_in_frame,
+    boxes_in_picture,
+    check_boxes,
+    overlaps,
+    suppress_overlapping,
+)
+from chainrule.features.vision.pictures.picture import Frame, fit_to_frame
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,9 +14,9 @@ import pytest
 from PIL import Image
 
 from chainrule.errors import EstimationError, TextError
-from chainrule.pictures.codec import decode, encode_png
-from chainrule.pictures.labelled import check_pictures, read_pictures, read_unlabelled
-from chainrule.pictures.picture import Frame, LabelledPicture, Picture, as_picture, fit_to_frame
+from chainrule.features.vision.pictures.codec import decode, encode_png
+from chainrule.features.vision.pictures.labelled import check_pictures, read_pictures, read_unlabelled
+from chainrule.features.vision.pictures.picture import Frame, LabelledPicture, Picture, as_picture, fit_to_frame
 
 if TYPE_CHECKING:
     from pathlib import Path

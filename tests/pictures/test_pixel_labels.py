@@ -13,11 +13,11 @@ from samples import sampled
 
 import chainrule
 from chainrule.errors import SettingError, TextError
-from chainrule.neural.classification.build import build_classifier
-from chainrule.neural.config.vision import GridLabelling, LeNetLabelling
-from chainrule.pictures.labelled import read_pixel_labels
-from chainrule.pictures.picture import LabelledPicture, Picture
-from chainrule.text.labelled import UnitLabels, distinct_labels, label_indices
+from chainrule.features.classify.labelled_texts import UnitLabels, distinct_labels, label_indices
+from chainrule.features.classify.network.build import build_classifier
+from chainrule.features.vision.network.config import GridLabelling, LeNetLabelling
+from chainrule.features.vision.pictures.labelled import read_pixel_labels
+from chainrule.features.vision.pictures.picture import LabelledPicture, Picture
 from chainrule.training.config import ClassifierTrainingConfig
 
 if TYPE_CHECKING:

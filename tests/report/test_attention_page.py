@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from chainrule.report.attention import AttentionMap, attention_page, attention_svg
+from chainrule.drawing.attention import AttentionMap, attention_page, attention_svg
 
 NASTY = ["</s>", "<script>alert(1)</script>", '"&amp;', "x" * 40, "\x00\x1b", "naïve"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from chainrule.report.model_card import model_card, model_rows
+from chainrule.models.files.model_card import model_card, model_rows
 from chainrule.text.corpus.corpus import Lines
 
 RECORD = {

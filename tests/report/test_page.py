@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import chainrule
-from chainrule.cli.look.explore import explorer_of
+from chainrule.drawing.comparison import report_page
 from chainrule.drawing.plots import svg_of
 from chainrule.evaluation.comparison import PLOT_NAMES, Comparison, Contender
 from chainrule.evaluation.measurement import GROUPS, Breakdown
-from chainrule.report.comparison import report_page
+from chainrule.features.serve.explorer.shell import explorer_of
 
 if TYPE_CHECKING:
     from pathlib import Path

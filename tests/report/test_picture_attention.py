@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from chainrule.report.attention import lit
+from chainrule.drawing.attention import lit
 
 
 def test_a_place_of_attention_is_bright() -> None:

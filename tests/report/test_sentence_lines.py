@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chainrule.drawing.score_lines import sentence_lines
 from chainrule.evaluation.token_scores import SentenceScores
-from chainrule.report.score_lines import sentence_lines
 from chainrule.text.corpus.block import NEVER_IN_UTF8, Block, byte_array
 
 numbers = st.floats(-1e9, 1e9) | st.sampled_from([0.0, -0.0, -1e-7, -4e-7, -0.999_999_9, -1.000_000_1, -123.456])

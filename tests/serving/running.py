@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import httpx
 
-from chainrule.serving.config import ServerLimits
-from chainrule.serving.models import ModelTable
-from chainrule.serving.server import bind, build_server
+from chainrule.features.serve.config import ServerLimits
+from chainrule.features.serve.models import ModelTable
+from chainrule.features.serve.server import bind, build_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import chainrule
-from chainrule.serving.models import _load_ready
+from chainrule.features.serve.models import _load_ready
 
 if TYPE_CHECKING:
     from pathlib import Path

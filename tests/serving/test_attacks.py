@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 from chainrule.errors import TextError
-from chainrule.pictures.codec import encode_png, pixel_count
-from chainrule.serving.app import _stream, build_app
-from chainrule.serving.bodies import ApiError
-from chainrule.serving.config import ServerLimits
-from chainrule.serving.metrics import WorkerState, WorkerStates
-from chainrule.serving.models import ModelTable
-from chainrule.serving.pictures import check_pixels
-from chainrule.serving.service import Service
+from chainrule.features.serve.app import _stream, build_app
+from chainrule.features.serve.bodies import ApiError
+from chainrule.features.serve.config import ServerLimits
+from chainrule.features.serve.generation.pictures import check_pixels
+from chainrule.features.serve.metrics import WorkerState, WorkerStates
+from chainrule.features.serve.models import ModelTable
+from chainrule.features.serve.service import Service
+from chainrule.features.vision.pictures.codec import encode_png, pixel_count
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -13,12 +13,12 @@ import pytest
 from running import running
 
 import chainrule
-from chainrule.explorer.pictures import attention
-from chainrule.explorer.records import next_words, surprisals
-from chainrule.explorer.show import page_files
-from chainrule.explorer.ways import lens, way
-from chainrule.neural.config.vision import ResNetLabelling
-from chainrule.pictures.codec import encode_png
+from chainrule.features.serve.explorer.pictures import attention
+from chainrule.features.serve.explorer.records import next_words, surprisals
+from chainrule.features.serve.explorer.show import page_files
+from chainrule.features.serve.explorer.ways import lens, way
+from chainrule.features.vision.network.config import ResNetLabelling
+from chainrule.features.vision.pictures.codec import encode_png
 
 if TYPE_CHECKING:
     from running import Running
@@ -173,7 +173,7 @@ def test_beams_and_attention_are_those_of_the_library(
     effects = chainrule.inspect(chainrule.load(folders["transformer"]), "ke di", remove="zero").effects
     record = asked(served, "attention", "transformer", text="ke di", without=True)
     np.testing.assert_allclose(record["without"], [effects[0, : len(layer.weights)]], atol=1e-5)
-    monkeypatch.setattr("chainrule.explorer.pictures._MOST_READ", 5)
+    monkeypatch.setattr("chainrule.features.serve.explorer.pictures._MOST_READ", 5)
     deep = network_of_two_layers(context=16)
     effects = chainrule.inspect(deep, "ke di", remove="zero", progress=False).effects
     first, second = attention(deep, "ke di", 1, without=True)["without"]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import chainrule
-from chainrule.explorer.records import backoff_chain
+from chainrule.features.serve.explorer.records import backoff_chain
 from chainrule.ngram.estimation.discounts import counts_from_shares
 
 TRAIN = Path(__file__).parents[1] / "fixtures" / "train.txt"

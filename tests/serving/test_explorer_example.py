@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import chainrule
-from chainrule.api.training.example import LAST, sentence_of, shorten
-from chainrule.applications.chat_template import ChatTemplate
-from chainrule.explorer.example import example_of, message_of
+from chainrule.decoding.chat.template import ChatTemplate
+from chainrule.features.serve.explorer.example import example_of, message_of
 from chainrule.text.tokenization.tokenizer import Tokenizer
+from chainrule.verbs.training.example import LAST, sentence_of, shorten
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,9 +8,9 @@ import math
 import numpy as np
 import pytest
 
+from chainrule.drawing.attention import AttentionMap
 from chainrule.drawing.colours import HEAT, heat, ink_on, luminance
-from chainrule.explorer.heads import is_special, overview
-from chainrule.report.attention import AttentionMap
+from chainrule.features.serve.explorer.heads import is_special, overview
 
 TOKENS = ["<s>", "·the", "·dog", ",", "·the", "."]
 

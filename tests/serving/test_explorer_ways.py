@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import chainrule
-from chainrule.explorer.changes import changes
-from chainrule.explorer.ways import lens, way
+from chainrule.features.serve.explorer.changes import changes
+from chainrule.features.serve.explorer.ways import lens, way
 
 if TYPE_CHECKING:
     from running import Running

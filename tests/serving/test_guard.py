@@ -21,11 +21,11 @@ from running import Running, running
 
 from chainrule.decoding.sampling import Batch
 from chainrule.errors import ChainruleError, SettingError
-from chainrule.serving.bodies import ApiError
-from chainrule.serving.config import ServeOptions, ServerLimits
-from chainrule.serving.guard import Guard
-from chainrule.serving.metrics import Metrics
-from chainrule.serving.server import ServerSettings, bind, run_server
+from chainrule.features.serve.bodies import ApiError
+from chainrule.features.serve.config import ServeOptions, ServerLimits
+from chainrule.features.serve.guard import Guard
+from chainrule.features.serve.metrics import Metrics
+from chainrule.features.serve.server import ServerSettings, bind, run_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -149,7 +149,7 @@ def test_a_connection_that_broke_the_protocol_is_no_failure_of_the_server(monkey
 
     guard = Guard(app, key=None, hosts=None, limits=ServerLimits(), metrics=Metrics())
     scope = {"type": "http", "method": "GET", "path": "/v1/models", "headers": [(b"host", b"x")], "http_version": "1.1"}
-    monkeypatch.setattr("chainrule.serving.guard.LOG.exception", sent.append)
+    monkeypatch.setattr("chainrule.features.serve.guard.LOG.exception", sent.append)
     asyncio.run(guard(scope, None, send))
     assert sent == ["http.response.start", "http.response.body"]
 
@@ -261,7 +261,7 @@ def logged(name: str) -> Iterator[list[str]]:
 
 
 def test_logs_hold_no_texts_and_no_lines_of_others(folders: dict[str, Path]) -> None:
-    with logged("chainrule.serving") as messages, running({"lm": folders["ngram"]}) as server:
+    with logged("chainrule.features.serve") as messages, running({"lm": folders["ngram"]}) as server:
         server.client.post("/v1/completions", json={"prompt": "secret\r\nFORGED", "model": "evil\r\nFORGED"})
         server.client.get("/v1/models/a%0d%0aFORGED%1b[31m")
         server.client.get("/x%0d%0aFORGED")
@@ -277,7 +277,7 @@ def test_an_error_of_the_server_shows_no_path_and_no_source(
 
     with running({"lm": folders["ngram"]}) as server:
         assert server.client.post("/v1/completions", json=TINY).status_code == 200
-        monkeypatch.setattr("chainrule.serving.generation.scheduler.Batch.step", fail)
+        monkeypatch.setattr("chainrule.features.serve.generation.scheduler.Batch.step", fail)
         response = server.client.post("/v1/completions", json=TINY)
         assert response.status_code == 500
         assert response.headers["x-request-id"] in response.text
@@ -294,7 +294,7 @@ def test_a_model_that_fails_ends_the_server_where_that_is_set(
     def fail(*arguments: Any) -> None:
         raise RuntimeError
 
-    monkeypatch.setattr("chainrule.serving.generation.scheduler.Batch.step", fail)
+    monkeypatch.setattr("chainrule.features.serve.generation.scheduler.Batch.step", fail)
     models = (("lm", folders["ngram"]),)
     settings = ServerSettings(
         models=models,
@@ -373,18 +373,18 @@ def test_running_answers_end_when_the_server_stops(folders: dict[str, Path]) -> 
         body = {"prompt": "ka", "max_tokens": 300, "min_tokens": 300, "stream": True}
         with server.client.stream("POST", "/v1/completions", json=body) as stream:
             lines = stream.iter_lines()
-            next(lines)
+            found = [next(lines)]  # which may be the whole answer, where this process waits long
             server.server.should_exit = True
-            rest = [line for line in lines if line]
-        assert rest[-1] == "data: [DONE]"
-        assert '"finish_reason":"length"' in rest[-2]
+            found += [line for line in lines if line]
+        assert found[-1] == "data: [DONE]"
+        assert '"finish_reason":"length"' in found[-2]
 
 
 def test_a_stopping_server_refuses_requests_and_ends_answers_that_take_too_long(
     folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = SimpleNamespace(now=0.0)
-    monkeypatch.setattr("chainrule.serving.server.time", SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr("chainrule.features.serve.server.time", SimpleNamespace(monotonic=lambda: clock.now))
     body = {"prompt": "ka", "max_tokens": 4096, "min_tokens": 4096, "n": 50}
     limits = {"stopping_seconds": 1, "rows": 100, "running_tokens": 1 << 20}
     with running({"lm": folders["ngram"]}, **limits) as server, ThreadPoolExecutor(1) as thread:

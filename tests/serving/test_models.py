@@ -14,8 +14,8 @@ from PIL import Image
 from running import Running, running
 
 import chainrule
-from chainrule.applications.correction.config import CorrectionConfig
-from chainrule.neural.config.vision import ResNetLabelling
+from chainrule.features.correct.corrector.config import CorrectionConfig
+from chainrule.features.vision.network.config import ResNetLabelling
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,18 +14,18 @@ import numpy as np
 import pytest
 
 import chainrule
-from chainrule.applications.shared_prefixes import position_tops
 from chainrule.base.threads import pause
-from chainrule.families.table import FAMILIES
-from chainrule.serving.bodies import ApiError, CompletionBody, EmbeddingBody, ScoreBody
-from chainrule.serving.config import ServerLimits
-from chainrule.serving.generation import scheduler
-from chainrule.serving.generation.completions import CompletionAnswer
-from chainrule.serving.generation.scheduler import _next_piece
-from chainrule.serving.generation.tokens import json_bytes
-from chainrule.serving.generation.work import Call, PendingRequest
-from chainrule.serving.models import ServedModel
-from chainrule.serving.service import Service
+from chainrule.decoding.shared_prefixes import position_tops
+from chainrule.features.serve.bodies import ApiError, CompletionBody, EmbeddingBody, ScoreBody
+from chainrule.features.serve.config import ServerLimits
+from chainrule.features.serve.generation import scheduler
+from chainrule.features.serve.generation.completions import CompletionAnswer
+from chainrule.features.serve.generation.scheduler import _next_piece
+from chainrule.features.serve.generation.tokens import json_bytes
+from chainrule.features.serve.generation.work import Call, PendingRequest
+from chainrule.features.serve.models import ServedModel
+from chainrule.features.serve.service import Service
+from chainrule.models.families.table import FAMILIES
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -134,7 +134,7 @@ def test_long_prompts_in_pieces_and_from_the_cache_give_the_same(
 ) -> None:
     prompt, config = "ka vi nin sa man ka vi nin sa", {"max_tokens": 8, "seed": 3}
     expected = chainrule.load(folders[family]).generate(prompt, seed=3, limits=chainrule.Limits(max_tokens=8))
-    monkeypatch.setattr("chainrule.serving.generation.scheduler._PIECE", 4)
+    monkeypatch.setattr("chainrule.features.serve.generation.scheduler._PIECE", 4)
     served = served_model(folders[family])
     body = {"prompt": prompt, "echo": True, **config}
     for _ in range(2):
@@ -155,7 +155,7 @@ def test_prompts_longer_than_the_context_and_of_several_documents_are_read_in_pi
     folders: dict[str, Path], family: str, before: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In one piece, 8,192 tokens held SmolLM2 for a minute and a half, even after their client had gone."""
-    monkeypatch.setattr("chainrule.serving.generation.scheduler._PIECE", 4)
+    monkeypatch.setattr("chainrule.features.serve.generation.scheduler._PIECE", 4)
     served = served_model(folders[family])
     model: Any = served.scheduler.model
     prompt = [*before, *[5, 3, 9, 4, 7] * 8]  # 40 tokens; the transformer's context is 16
@@ -289,7 +289,7 @@ def test_a_failing_model_fails_its_requests_and_then_counts_as_broken(
     with pytest.raises(RuntimeError, match="out of order"):
         run(ask())
     run(ask())  # with a fresh batch
-    monkeypatch.setattr("chainrule.serving.generation.scheduler.Batch.step", fail)
+    monkeypatch.setattr("chainrule.features.serve.generation.scheduler.Batch.step", fail)
     for _ in range(3):
         with pytest.raises(RuntimeError):
             run(ask())
@@ -312,7 +312,7 @@ def test_a_prompt_whose_rows_cannot_join_the_batch_fails_its_request(
         await CompletionAnswer(served, CompletionBody(prompt="ka", max_tokens=3)).record()
 
     with monkeypatch.context() as patched:
-        patched.setattr("chainrule.serving.generation.scheduler.Batch.add", fail)
+        patched.setattr("chainrule.features.serve.generation.scheduler.Batch.add", fail)
         with pytest.raises(MemoryError, match="no room"):
             run(asyncio.wait_for(ask(), 60))
     run(ask())

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 
 import chainrule
-from chainrule.api.opening import open_shards
 from chainrule.base.progress import silent
 from chainrule.errors import ServiceError, SettingError
+from chainrule.features.serve.shards import ERROR, ShardClient, ShardServer
+from chainrule.models.files.opening import open_shards
 from chainrule.ngram.saving import PADDING, shard_model
 from chainrule.protocol import BEGIN
-from chainrule.serving.shards import ERROR, ShardClient, ShardServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

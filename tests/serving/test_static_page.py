@@ -17,10 +17,10 @@ from browser import CHROMIUM, Browser, Page
 
 import chainrule
 from chainrule.cli.main import run
-from chainrule.explorer.changes import changes
-from chainrule.explorer.pictures import attention
-from chainrule.explorer.records import next_words, surprisals
-from chainrule.explorer.ways import lens, way
+from chainrule.features.serve.explorer.changes import changes
+from chainrule.features.serve.explorer.pictures import attention
+from chainrule.features.serve.explorer.records import next_words, surprisals
+from chainrule.features.serve.explorer.ways import lens, way
 from chainrule.neural.layers.matrix_products import is_packed, unpacked_shape
 
 if TYPE_CHECKING:
@@ -367,7 +367,7 @@ def test_what_a_page_cannot_hold_is_refused_by_name(
         chainrule.explore(mixed)
     with pytest.raises(chainrule.SettingError, match="n-gram models have none: leave it out"):
         chainrule.explore({"words": tables["words"], "bytes": tables["bytes"]}, int8=True)
-    monkeypatch.setattr("chainrule.explorer.offline.page.MOST", 100_000)
+    monkeypatch.setattr("chainrule.features.serve.explorer.offline.page.MOST", 100_000)
     with pytest.raises(chainrule.SettingError, match=r"the page would have [\d,]+ bytes, and 100,000.*--int8"):
         chainrule.explore(networks["own"])
     with pytest.raises(chainrule.SettingError, match="train a smaller network: about a million"):
@@ -394,7 +394,7 @@ def test_a_choice_that_the_page_does_not_know_is_refused_by_name(name: str) -> N
 
 
 def test_the_modules_of_the_page_make_no_markup_of_text_and_name_no_host() -> None:
-    for module in (files("chainrule.explorer") / "static" / "offline").iterdir():
+    for module in (files("chainrule.features.serve.explorer") / "static" / "offline").iterdir():
         text = module.read_text("utf-8")
         assert not re.search(r"innerHTML|insertAdjacentHTML|\beval\b|document\.write|new Function|https?:|fetch", text)
 

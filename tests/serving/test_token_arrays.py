@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from chainrule.serving.generation.tokens import TokenNames, TokenRows, json_bytes, token_arrays
+from chainrule.features.serve.generation.tokens import TokenNames, TokenRows, json_bytes, token_arrays
 from chainrule.text.tokenization.splitters import splitter_named
 from chainrule.text.tokenization.tokenizer import Tokenizer
 from chainrule.text.tokenization.vocabulary import Vocabulary

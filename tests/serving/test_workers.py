@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from chainrule.base.threads import set_threads
-from chainrule.serving.metrics import WorkerState, WorkerStates, prometheus_text
-from chainrule.serving.processes import threads_of_each
+from chainrule.features.serve.metrics import WorkerState, WorkerStates, prometheus_text
+from chainrule.features.serve.processes import threads_of_each
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -125,7 +125,7 @@ def test_workers_end_with_their_parent(workers: Workers) -> None:
 def test_workers_share_the_processors_unless_a_number_of_threads_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CHAINRULE_THREADS", raising=False)
     monkeypatch.setattr("chainrule.base.threads._threads", None)
-    monkeypatch.setattr("chainrule.serving.processes.thread_count", lambda: 5)
+    monkeypatch.setattr("chainrule.features.serve.processes.thread_count", lambda: 5)
     assert [threads_of_each(count) for count in (1, 2, 8)] == [5, 2, 1]
     set_threads(3)
     try:
@@ -156,7 +156,7 @@ def test_what_processes_report_is_added() -> None:
 
 
 def test_a_process_that_has_gone_or_hangs_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    patience = "chainrule.serving.metrics._PATIENCE_SECONDS"
+    patience = "chainrule.features.serve.metrics._PATIENCE_SECONDS"
     monkeypatch.setattr(patience, SECONDS)
     states = [WorkerState([], {"a": 1}), WorkerState(["lm"], {"a": 2, "b": 0.5})]
 

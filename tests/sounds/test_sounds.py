@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from chainrule import Sound, Transcript, read_sound, read_transcripts
 from chainrule.errors import TextError
-from chainrule.sounds.features import STEPS, band_centres, log_mel, normalised
-from chainrule.sounds.sound import _cut_short, _read_wav, encode_wav, resample, sound_files
+from chainrule.features.speech.sounds.features import STEPS, band_centres, log_mel, normalised
+from chainrule.features.speech.sounds.sound import _cut_short, _read_wav, encode_wav, resample, sound_files
 
 if TYPE_CHECKING:
     from pathlib import Path

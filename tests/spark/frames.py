@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import namedtuple
 from typing import TYPE_CHECKING, Any
 
-from chainrule.spark.transport import batch_of, rows_of
+from chainrule.features.spark.transport import batch_of, rows_of
 
 if TYPE_CHECKING:
     import random

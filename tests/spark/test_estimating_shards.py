@@ -11,19 +11,19 @@ from oracles import random_documents, stream_of
 
 from chainrule.base.progress import silent
 from chainrule.errors import SettingError, TextError
+from chainrule.features.spark.by_level import BY_LEVEL, check_by_level
 from chainrule.ngram.config import NGramConfig
-from chainrule.ngram.estimation.by_level import BY_LEVEL, check_by_level
 from chainrule.ngram.layouts import base_of
 from chainrule.ngram.saving import shard_model
 from chainrule.ngram.training import count_stream, train_ngram
 
 pytest.importorskip("pyspark")
 
-from chainrule.spark import transport as chunks
-from chainrule.spark import transport as messages
-from chainrule.spark.estimation import estimate_shards
-from chainrule.spark.sections import sections
-from chainrule.spark.workers import PARTS
+from chainrule.features.spark import transport as chunks
+from chainrule.features.spark import transport as messages
+from chainrule.features.spark.estimation import estimate_shards
+from chainrule.features.spark.sections import sections
+from chainrule.features.spark.workers import PARTS
 
 SIZE = 150
 DOCUMENTS = random_documents(3, SIZE - 3, 200, 20)  # the last words do not occur

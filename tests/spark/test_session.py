@@ -11,7 +11,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from chainrule.errors import EstimationError, SettingError
-from chainrule.spark.session import _stop, cause_of, explain_failures, local_session
+from chainrule.features.spark.session import _stop, cause_of, explain_failures, local_session
 
 
 def test_the_cause_is_an_exception_and_no_warning_before_it() -> None:

@@ -12,10 +12,10 @@ import pytest
 
 import chainrule
 from chainrule import NGramConfig, TokenizerConfig
-from chainrule.api.editing.convert import in_shards
 from chainrule.cli.main import run
 from chainrule.errors import EstimationError, OutputError, SettingError, TextError
-from chainrule.spark.session import cause_of, check_java, explain_failures, local_session
+from chainrule.features.spark.session import cause_of, check_java, explain_failures, local_session
+from chainrule.verbs.convert import in_shards
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 pytest.importorskip("pyspark")
 
-from chainrule.spark import estimation as estimating_shards
+from chainrule.features.spark import estimation as estimating_shards
 
 pytestmark = pytest.mark.spark
 

@@ -12,13 +12,11 @@ from frames import Frame
 
 import chainrule
 from chainrule.errors import EstimationError
-from chainrule.ngram.config import NGramConfig
-from chainrule.ngram.training import count_stream
-from chainrule.spark import workers
-from chainrule.spark.documents import Documents
-from chainrule.spark.sections import Section, join_sections, sections
-from chainrule.spark.training import _check_memory, _Text
-from chainrule.spark.transport import (
+from chainrule.features.spark import workers
+from chainrule.features.spark.documents import Documents
+from chainrule.features.spark.sections import Section, join_sections, sections
+from chainrule.features.spark.training import _check_memory, _Text
+from chainrule.features.spark.transport import (
     MESSAGES,
     ROW_BYTES,
     SORTED_BY,
@@ -28,7 +26,9 @@ from chainrule.spark.transport import (
     messages_by_part,
     rows_of,
 )
-from chainrule.spark.workers import TokenizerParts, count_sections, learn_words, merged_parts
+from chainrule.features.spark.workers import TokenizerParts, count_sections, learn_words, merged_parts
+from chainrule.ngram.config import NGramConfig
+from chainrule.ngram.training import count_stream
 from chainrule.text.tokenization.tokenizer import Tokenizer
 from chainrule.text.tokenization.vocabulary import Vocabulary
 

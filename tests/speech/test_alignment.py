@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chainrule.errors import TextError
-from chainrule.speech.alignment import align, best_path
+from chainrule.features.speech.search.alignment import align, best_path
 
 
 def log_probs_of(frames: int, labels: int, seed: int) -> np.ndarray:

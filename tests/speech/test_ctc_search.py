@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 import chainrule
 from chainrule.errors import SettingError
-from chainrule.speech import language_model
-from chainrule.speech.alphabet import Alphabet
-from chainrule.speech.beams import START, LMBeam, prune_history
-from chainrule.speech.language_model import ShallowFusion, words_of
-from chainrule.speech.search import Labels, Limits, Search
-from chainrule.speech.search_kernels import TEXTS, best_of
-from chainrule.speech.words import NO_WORDS, Hotwords, Words
+from chainrule.features.speech.search import language_model
+from chainrule.features.speech.search.alphabet import Alphabet
+from chainrule.features.speech.search.beams import START, LMBeam, prune_history
+from chainrule.features.speech.search.language_model import ShallowFusion, words_of
+from chainrule.features.speech.search.search import Labels, Limits, Search
+from chainrule.features.speech.search.search_kernels import TEXTS, best_of
+from chainrule.features.speech.search.words import NO_WORDS, Hotwords, Words
 
 if TYPE_CHECKING:
     from pathlib import Path

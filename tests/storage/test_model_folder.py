@@ -11,8 +11,8 @@ import pytest
 from saved_folders import ARRAYS, OTHER_ARRAYS, TEXTS, contents, rewrite_config, save, with_texts
 
 import chainrule
-from chainrule.api.models.language_models import CausalNetwork
 from chainrule.errors import EstimationError, ModelFormatError, OutputError
+from chainrule.models.language_models import CausalNetwork
 from chainrule.storage.config_json import TokenizerEntry
 from chainrule.storage.model_folder import check_target, open_model, save_model, verify_model
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 import chainrule
 from chainrule.errors import TextError
-from chainrule.structures.arrays import encode_labelled_graphs
-from chainrule.structures.graph import Edge, Graph, graph_of_tree
-from chainrule.structures.graph_files import read_unlabelled_graphs
-from chainrule.structures.tree import Tree
+from chainrule.features.trees.structures.arrays import encode_labelled_graphs
+from chainrule.features.trees.structures.graph import Edge, Graph, graph_of_tree
+from chainrule.features.trees.structures.graph_files import read_unlabelled_graphs
+from chainrule.features.trees.structures.tree import Tree
 from chainrule.text.tokenization.tokenizer import Tokenizer
 
 if TYPE_CHECKING:

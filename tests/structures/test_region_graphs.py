@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from chainrule.errors import SettingError, TextError
-from chainrule.structures.region_graphs import grid_regions, region_graph, superpixels
+from chainrule.features.trees.structures.region_graphs import grid_regions, region_graph, superpixels
 
 
 def test_a_grid_of_squares() -> None:

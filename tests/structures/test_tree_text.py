@@ -9,9 +9,16 @@ import numpy as np
 import pytest
 
 from chainrule.errors import TextError
-from chainrule.structures.linearized import Brackets, Treebank, check_is_tree, tree_steps, tree_text, words_of
-from chainrule.structures.tree import Tree
-from chainrule.structures.tree_files import trees_in_brackets
+from chainrule.features.trees.structures.linearized import (
+    Brackets,
+    Treebank,
+    check_is_tree,
+    tree_steps,
+    tree_text,
+    words_of,
+)
+from chainrule.features.trees.structures.tree import Tree
+from chainrule.features.trees.structures.tree_files import trees_in_brackets
 
 if TYPE_CHECKING:
     from pathlib import Path

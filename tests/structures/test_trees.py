@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 import chainrule
 from chainrule.errors import TextError
-from chainrule.structures.tree_files import ESCAPES, trees_in_brackets
+from chainrule.features.trees.structures.tree_files import ESCAPES, trees_in_brackets
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from chainrule.structures.tree import Tree
+    from chainrule.features.trees.structures.tree import Tree
 
 FILM = "(3 (4 (2 A) (4 (3 lovely) (2 film))) (2 .))"
 SENTENCE = """\

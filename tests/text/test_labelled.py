@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chainrule.errors import SettingError, TextError
-from chainrule.text.labelled import Labelled, check_labelled, classes_of, read_labelled
+from chainrule.features.classify.labelled_texts import Labelled, check_labelled, classes_of, read_labelled
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from chainrule.text.labelled import LabelledUnit
+    from chainrule.features.classify.labelled_texts import LabelledUnit
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import chainrule
-from chainrule.api.tokenizers import tokenize_source
-from chainrule.api.training.stream import train_speller
 from chainrule.errors import SettingError, TextError
+from chainrule.models.files.tokenizers import tokenize_source
 from chainrule.protocol import END, UNKNOWN
 from chainrule.text.corpus.corpus import Lines
 from chainrule.text.tokenization.config import TokenizerConfig
+from chainrule.verbs.training.stream import train_speller
 
 MARKERS = [b"<unk>", b"<s>", b"</s>"]
 lines = st.lists(st.lists(st.sampled_from("abcdefg"), max_size=6).map(" ".join), min_size=1, max_size=6)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from subword_files import FILES, LINES, file_bytes
 
 import chainrule
-from chainrule.api.tokenizers import tokenize_source
+from chainrule.models.files.tokenizers import tokenize_source
 from chainrule.protocol import END, UNKNOWN
 from chainrule.text.corpus.corpus import Lines
 from chainrule.text.tokenization.config import BUILT_IN, LEARNED, TokenizerConfig

@@ -11,15 +11,11 @@ from samples import sampled
 from torch import Tensor, nn
 
 import chainrule
-from chainrule.neural.config.seq2seq import Seq2SeqConfig
-from chainrule.neural.seq2seq.model import NeuralSeq2SeqModel
-from chainrule.neural.seq2seq.network import build_seq2seq
-from chainrule.protocol import END
-from chainrule.training.defaults import Recipe
-from chainrule.training.device import machine_on
-from chainrule.training.distributed import Processes
-from chainrule.training.job import Setup
-from chainrule.training.objectives.adversarial import (
+from chainrule.features.seq2seq.network.config import Seq2SeqConfig
+from chainrule.features.seq2seq.network.model import NeuralSeq2SeqModel
+from chainrule.features.seq2seq.network.network import build_seq2seq
+from chainrule.features.seq2seq.objective import TokenPairs
+from chainrule.features.vision.adversarial import (
     AdversarialObjective,
     Discriminator,
     GeneratorAndDiscriminator,
@@ -27,7 +23,11 @@ from chainrule.training.objectives.adversarial import (
     rewards,
     sentence_rows,
 )
-from chainrule.training.objectives.seq2seq import TokenPairs
+from chainrule.protocol import END
+from chainrule.training.defaults import Recipe
+from chainrule.training.device import machine_on
+from chainrule.training.distributed import Processes
+from chainrule.training.job import Setup
 
 RED, BLUE, STOP, SIZE = 3, 4, 5, 6
 WRITER = Seq2SeqConfig(

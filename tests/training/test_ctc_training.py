@@ -13,10 +13,10 @@ from sung import CONFIG, TEXTS, TRAINING, transcript, transcripts, weights
 
 from chainrule import SpeechConfig, train_speech
 from chainrule.errors import SettingError, TextError
-from chainrule.neural.speech import SpeechNetwork, batch_of
-from chainrule.sounds.features import normalised
+from chainrule.features.speech.network import SpeechNetwork, batch_of
+from chainrule.features.speech.objective import MicroBatch, _ctc_loss, least_steps
+from chainrule.features.speech.sounds.features import normalised
 from chainrule.training.config import TrainingConfig
-from chainrule.training.objectives.ctc import MicroBatch, _ctc_loss, least_steps
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,13 +11,13 @@ import torch
 from torch import nn
 
 from chainrule.errors import SettingError
+from chainrule.features.classify.objective import Example, LabelData, LabelObjective, split
 from chainrule.training.batches import SortedBatches
 from chainrule.training.config import TrainingConfig
 from chainrule.training.defaults import Recipe
 from chainrule.training.device import machine_on
 from chainrule.training.distributed import Processes
 from chainrule.training.job import Setup
-from chainrule.training.objectives.labels import Example, LabelData, LabelObjective, split
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

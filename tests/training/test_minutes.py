@@ -17,7 +17,7 @@ import pytest
 from samples import sampled
 from training_runs import QUICK, RECURRENT, TRANSFORMER, VOCABULARY, numbers, text, trained
 
-from chainrule.api import run as api_run
+from chainrule.models import run as api_run
 from chainrule.neural.config import MaskedConfig
 from chainrule.training import run as run_module
 from chainrule.training import sizes, timetable

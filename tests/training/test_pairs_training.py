@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 from samples import examples
 from training_runs import numbers
 
-from chainrule.api.training.seq2seq import train_pairs
 from chainrule.errors import SettingError, TextError
-from chainrule.neural.config.seq2seq import Seq2SeqConfig
+from chainrule.features.seq2seq.network.config import Seq2SeqConfig
+from chainrule.features.seq2seq.objective import Buckets, MicroBatch, TokenPairs, attention_penalty, pairs_job
+from chainrule.features.seq2seq.training import train_pairs
 from chainrule.neural.scoring import round_up
 from chainrule.protocol import END
 from chainrule.text.parallel import Pairs
 from chainrule.training.config import TrainingConfig, TrainingRun
-from chainrule.training.objectives.seq2seq import Buckets, MicroBatch, TokenPairs, attention_penalty, pairs_job
 from chainrule.training.run import run_job
 
 if TYPE_CHECKING:

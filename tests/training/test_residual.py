@@ -17,10 +17,10 @@ from chainrule import NGramConfig, RecurrentConfig, TrainingConfig
 from chainrule.base.progress import silent
 from chainrule.cli.main import run
 from chainrule.errors import SettingError
-from chainrule.families.table import FAMILIES
 from chainrule.mixture.components import Components
 from chainrule.mixture.interpolation import LinearMixture, LogLinearMixture
 from chainrule.mixture.residual import DocumentRows, KnownRows, fold_bounds, with_end, without_fold
+from chainrule.models.families.table import FAMILIES
 from chainrule.neural.config import MaskedConfig
 from chainrule.neural.layers import output as outputs
 from chainrule.neural.layers.output import KnownLogProbs, cross_entropy

@@ -24,17 +24,17 @@ from training_runs import (
 )
 
 from chainrule.errors import ModelFormatError, OutputError, SettingError
+from chainrule.features.classify.network.config import LSTMLabelling
+from chainrule.features.speech.network_config import SpeechConfig
 from chainrule.neural.config import BilinearConfig, ConvolutionConfig, MaskedConfig
-from chainrule.neural.config.classifiers import LSTMLabelling
-from chainrule.neural.config.speech import SpeechConfig
 from chainrule.training.checkpoint import remove_checkpoints
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from chainrule.features.classify.network.config import LabellingConfig
     from chainrule.neural.config import NetworkConfig
-    from chainrule.neural.config.classifiers import LabellingConfig
     from chainrule.training.config import FineTuningConfig, TrainingConfig
     from chainrule.training.reports import Report
 

@@ -96,8 +96,8 @@ def test_trees_are_drawn_with_the_bits_of_each_node(model: Any, tmp_path: Path) 
 
 
 def test_trees_are_drawn_with_labels_and_gates() -> None:
-    from chainrule.structures.tree import labelled
-    from chainrule.structures.tree_files import trees_in_brackets
+    from chainrule.features.trees.structures.tree import labelled
+    from chainrule.features.trees.structures.tree_files import trees_in_brackets
 
     lines = ["(good (bad not) (bad <bad>))", "(bad (bad not) (good good))"] * 4
     trees = [labelled(placed.tree, "node") for placed in trees_in_brackets(lines) if not isinstance(placed, TextError)]

@@ -12,16 +12,16 @@ import numpy as np
 import torch
 
 import chainrule
+from chainrule.features.classify.network.config import LabellingConfig
+from chainrule.features.classify.objective import Example, split
+from chainrule.features.classify.runs import finetune_network, train_from_scratch
+from chainrule.features.speech.network_config import SpeechConfig
+from chainrule.features.speech.objective import SpokenExample, ctc_job
 from chainrule.neural.build import build
 from chainrule.neural.config import RecurrentConfig, TransformerConfig
-from chainrule.neural.config.classifiers import LabellingConfig
-from chainrule.neural.config.speech import SpeechConfig
 from chainrule.text.units import UnitTokens
 from chainrule.training.config import ClassifierTrainingConfig, FineTuningConfig, TrainingConfig, TrainingRun
 from chainrule.training.job import StreamOptions, Validation
-from chainrule.training.objectives.classifiers import finetune_network, train_from_scratch
-from chainrule.training.objectives.ctc import SpokenExample, ctc_job
-from chainrule.training.objectives.labels import Example, split
 from chainrule.training.run import run_job, train_network
 
 if TYPE_CHECKING:

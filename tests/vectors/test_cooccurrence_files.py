@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from chainrule.errors import TextError
-from chainrule.vectors.cooccurrences import RECORD, read_cooccurrence_file
+from chainrule.features.vectors.learning.cooccurrences import RECORD, read_cooccurrence_file
 
 LINES = "b\ta\t2\na\tb\t0.5\n\na\tz\t1\nb\ta\t1\n"
 

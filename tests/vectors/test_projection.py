@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from chainrule.api.vectors.map import project
 from chainrule.errors import SettingError
+from chainrule.features.vectors.map import project
 
 
 @pytest.fixture

@@ -11,7 +11,15 @@ import pytest
 from chainrule.base.correlation import correlation, ranks
 from chainrule.base.progress import silent
 from chainrule.errors import TextError
-from chainrule.vectors.intrinsic import Pair, accuracies, agreement, answers, read_analogies, read_sets, sum_sections
+from chainrule.features.vectors.learning.intrinsic import (
+    Pair,
+    accuracies,
+    agreement,
+    answers,
+    read_analogies,
+    read_sets,
+    sum_sections,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,17 +9,22 @@ import numpy as np
 import pytest
 
 from chainrule.base.progress import silent
-from chainrule.text.tokenization.vocabulary_kernels import FIRST_ORDINARY
-from chainrule.vectors.config import CooccurrenceConfig, VectorsConfig
-from chainrule.vectors.cooccurrences import Cooccurrences, _merged, count_stream
-from chainrule.vectors.fasttext import Ngrams
-from chainrule.vectors.glove import glove_matrices
-from chainrule.vectors.glove_kernels import learn_counts
-from chainrule.vectors.learning import TrainingText, random_rows, sigmoid_table, word_matrices, zero_rows
-from chainrule.vectors.row_kernels import product
-from chainrule.vectors.training import training_on_cooccurrences
-from chainrule.vectors.word2vec import NO_PATHS, PairLearner, huffman_paths, noise_of
-from chainrule.vectors.word2vec_kernels import (
+from chainrule.features.vectors.learning.config import CooccurrenceConfig, VectorsConfig
+from chainrule.features.vectors.learning.cooccurrences import Cooccurrences, _merged, count_stream
+from chainrule.features.vectors.learning.fasttext import Ngrams
+from chainrule.features.vectors.learning.glove import glove_matrices
+from chainrule.features.vectors.learning.glove_kernels import learn_counts
+from chainrule.features.vectors.learning.learning import (
+    TrainingText,
+    random_rows,
+    sigmoid_table,
+    word_matrices,
+    zero_rows,
+)
+from chainrule.features.vectors.learning.row_kernels import product
+from chainrule.features.vectors.learning.training import training_on_cooccurrences
+from chainrule.features.vectors.learning.word2vec import NO_PATHS, PairLearner, huffman_paths, noise_of
+from chainrule.features.vectors.learning.word2vec_kernels import (
     HIERARCHICAL,
     NEGATIVE,
     SOFTMAX,
@@ -28,6 +33,7 @@ from chainrule.vectors.word2vec_kernels import (
     learn_windows,
     predict,
 )
+from chainrule.text.tokenization.vocabulary_kernels import FIRST_ORDINARY
 
 WORDS, WIDTH, RATE = 12, 20, 0.1
 COUNTS = np.arange(WORDS, 0, -1) ** 2

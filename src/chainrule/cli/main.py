@@ -56,11 +56,11 @@ for position, (title, names) in enumerate(GROUPS.items()):
             app.command(train)
         else:
             function, summary = VERBS[name]
-            app.command(f"chainrule.cli.{function}", name=name, help=summary, group=group, sort_key=rank)
+            app.command(f"chainrule.{function}", name=name, help=summary, group=group, sort_key=rank)
 models = Group("Models", sort_key=0)
 for rank, (name, (function, summary)) in enumerate(FAMILIES.items()):
-    train.command(f"chainrule.cli.{function}", name=name, help=summary, group=models, sort_key=rank)
-app.command(f"chainrule.cli.{INSTALL[0]}", name="--install-completion", help=INSTALL[1])
+    train.command(f"chainrule.{function}", name=name, help=summary, group=models, sort_key=rank)
+app.command(f"chainrule.{INSTALL[0]}", name="--install-completion", help=INSTALL[1])
 
 
 _END_SECONDS = 0.6  # that a process takes to end after its work, with torch in it; minutes count them, too

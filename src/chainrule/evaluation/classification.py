@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float64, Int64
     from numpy import ndarray
 
-    from chainrule.text.labelled import Labelled
+    from chainrule.features.classify.labelled_texts import Labelled
 
 _BINS = 15
 

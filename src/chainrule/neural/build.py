@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from chainrule.errors import SettingError
+from chainrule.features.vision.network.grid_encoder import Grid
 from chainrule.neural.config import (
     BagConfig,
     BidirectionalConfig,
@@ -28,7 +29,6 @@ from chainrule.neural.encoders.bidirectional import BidirectionalRecurrent, Sepa
 from chainrule.neural.encoders.blocks import norm_of
 from chainrule.neural.encoders.convolution import Convolution
 from chainrule.neural.encoders.feedforward import Bag, Bilinear, Feedforward
-from chainrule.neural.encoders.grid import Grid
 from chainrule.neural.encoders.recurrent import Recurrent
 from chainrule.neural.encoders.transformer import Transformer
 from chainrule.neural.layers.basic import Embedding, OutputTransform, initialise

@@ -19,21 +19,21 @@ import torch
 from torch import Tensor, nn
 
 from chainrule.errors import SettingError
+from chainrule.features.classify.network.classifier import ScratchClassifier
+from chainrule.features.classify.network.texts import RecurrentLayers
+from chainrule.features.seq2seq.network.cross_attention import WeightLists
+from chainrule.features.seq2seq.network.model import batch_sources
 from chainrule.neural.bidirectional_model import BidirectionalModel
-from chainrule.neural.classification.classifier import ScratchClassifier
-from chainrule.neural.classification.texts import RecurrentLayers
 from chainrule.neural.config.transformer import TransformerConfig
 from chainrule.neural.embedding import TextEncoder
 from chainrule.neural.encoders.recurrent import IntraAttentionLSTM, Recurrent
 from chainrule.neural.encoders.transformer import Transformer
 from chainrule.neural.language_model import NeuralModel, layer_states
 from chainrule.neural.layers.cells import Weights, gru_gates, lstm_gates, rnn
-from chainrule.neural.layers.cross_attention import WeightLists
 from chainrule.neural.layers.matrix_products import product
 from chainrule.neural.layers.output import FullSoftmax
 from chainrule.neural.network import add_boundaries, check_length
 from chainrule.neural.scoring import top_tokens
-from chainrule.neural.seq2seq.model import batch_sources
 from chainrule.protocol import END
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Float32, Int32, Int64
     from numpy import ndarray
 
+    from chainrule.features.seq2seq.network.model import NeuralSeq2SeqModel
     from chainrule.neural.network import Network
-    from chainrule.neural.seq2seq.model import NeuralSeq2SeqModel
     from chainrule.protocol import Embedder, Scorer
 
     Tokens = Int32[ndarray, " tokens"]

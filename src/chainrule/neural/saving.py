@@ -23,19 +23,19 @@ from torch.overrides import TorchFunctionMode
 from chainrule.base.bfloat16 import BFLOAT16, widen
 from chainrule.base.options import config_from_json
 from chainrule.errors import ModelFormatError, SettingError
+from chainrule.features.seq2seq.network.config import Seq2SeqConfig
+from chainrule.features.seq2seq.network.model import NeuralSeq2SeqModel
+from chainrule.features.seq2seq.network.network import build_seq2seq
 from chainrule.neural.adapters import merged_arrays
 from chainrule.neural.bidirectional_model import BidirectionalModel
 from chainrule.neural.build import build
 from chainrule.neural.config import BIDIRECTIONAL, TextEncoderConfig, settings_of
-from chainrule.neural.config.seq2seq import Seq2SeqConfig
 from chainrule.neural.device import use_threads
 from chainrule.neural.embedding import TextEncoder
 from chainrule.neural.language_model import NeuralModel
 from chainrule.neural.layers.matrix_products import ALIGNMENT, packed_shape
 from chainrule.neural.packed.layouts import matrix_of
 from chainrule.neural.quantization import is_quantised, packable, packed_arrays, unpacked_arrays
-from chainrule.neural.seq2seq.model import NeuralSeq2SeqModel
-from chainrule.neural.seq2seq.network import build_seq2seq
 from chainrule.protocol import BEGIN
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from chainrule.errors import SettingError
 from chainrule.training.config import BUDGETS, DEFAULT_MINUTES
 
 if TYPE_CHECKING:
+    from chainrule.features.seq2seq.network.config import Seq2SeqConfig
+    from chainrule.features.speech.network_config import SpeechConfig
     from chainrule.neural.config import NetworkConfig
-    from chainrule.neural.config.seq2seq import Seq2SeqConfig
-    from chainrule.neural.config.speech import SpeechConfig
     from chainrule.training.config import AdapterConfig, TrainingConfig
 
 T = TypeVar("T")

@@ -35,7 +35,7 @@ from chainrule.cli.shared.options import (
 from chainrule.cli.shared.screen import note, print_json, progress_bar
 from chainrule.cli.shared.server_options import ModelOrName, ServerOptions
 from chainrule.errors import ChainruleError, SettingError
-from chainrule.ngram.exports.config import WordListConfig
+from chainrule.features.exports.config import WordListConfig
 
 Form = Literal["hugging-face", "peft", "gguf-adapter"]
 
@@ -118,14 +118,14 @@ def convert(
     Word vectors are converted between folders, word2vec text (.vec), GloVe text
     (.txt) and .bin: fastText if they have subwords, else word2vec binary.
     """
-    from chainrule.api.editing.convert import in_layout, in_shards
-    from chainrule.api.models.load_model import load_adapter
-    from chainrule.api.models.ngram_files import check_ngram_file, save_ngram_file
-    from chainrule.api.seq2seq.seq2seq_model import is_seq2seq
     from chainrule.base.files import FST_SUFFIXES, WORD_LIST_SUFFIXES, ends_in
+    from chainrule.features.seq2seq.model import is_seq2seq
+    from chainrule.models.files.load_model import load_adapter
+    from chainrule.models.files.ngram_files import check_ngram_file, save_ngram_file
     from chainrule.ngram.layouts import base_of
     from chainrule.ngram.models.sharded_model import ShardedModel
     from chainrule.text.tokenization.config import TokenizerConfig
+    from chainrule.verbs.convert import in_layout, in_shards
 
     is_word_list = ends_in(target, WORD_LIST_SUFFIXES)
     if (given := given_flags(word_list)) and not is_word_list:
@@ -145,7 +145,7 @@ def convert(
         if tokenizer is not None or compact or shards is not None:
             where = "go with --to" if to is not None else "apply to a seq2seq model"
             raise CycloptsError(msg=f"--tokenizer, --normalise, --compact and --shards do not {where}.")
-        from chainrule.api.editing.convert import convert as convert_to
+        from chainrule.verbs.convert import convert as convert_to
 
         with progress_bar() as progress:
             convert_to(
@@ -199,9 +199,9 @@ def convert(
 
 def _are_vectors(source: Path) -> bool:
     """Whether a source has word vectors, by its name or its first bytes."""
-    from chainrule.api.vectors.word_vectors import is_vectors_folder, suffix_of
+    from chainrule.features.open.llama2c import is_llama2c
+    from chainrule.features.vectors.model import is_vectors_folder, suffix_of
     from chainrule.ngram.kenlm.binary import is_binary
-    from chainrule.open_models.llama2c import is_llama2c
 
     if source.is_dir():
         return is_vectors_folder(source)
@@ -209,7 +209,7 @@ def _are_vectors(source: Path) -> bool:
 
 
 def _convert_vectors(source: Path, target: Path, *, overwrite: bool) -> None:
-    from chainrule.api.editing.convert import convert_vectors
+    from chainrule.verbs.convert import convert_vectors
 
     with progress_bar() as progress:
         vectors = convert_vectors(source, target, overwrite=overwrite, progress=progress)
@@ -227,7 +227,7 @@ def info(model: ModelPath, /, *, json: Json = False) -> None:
     signatures of its figures. --json prints the full record. Of a folder or
     file of others that cannot be opened, it prints what is in it, and why.
     """
-    from chainrule.api.opening import info as read_info
+    from chainrule.models.files.opening import info as read_info
 
     try:
         with progress_bar() as progress:
@@ -286,7 +286,7 @@ def verify(
         raise CycloptsError(msg="--url needs --distribution.")
     if model is None:
         raise CycloptsError(msg="MODEL is missing.")
-    from chainrule.api.opening import verify as check_folder
+    from chainrule.models.files.opening import verify as check_folder
     from chainrule.storage.model_folder import CARD
 
     with progress_bar() as progress:
@@ -301,8 +301,8 @@ def verify(
 def _verify_distribution(
     path: Path | None, text: Path | None, contexts: int, seed: int, server: ServerOptions, *, json: bool
 ) -> None:
-    from chainrule.api.models.language_models import CausalModel
-    from chainrule.api.opening import verify_distribution
+    from chainrule.models.files.opening import verify_distribution
+    from chainrule.models.language_models import CausalModel
 
     client = server.client(path)
     with progress_bar() as progress:

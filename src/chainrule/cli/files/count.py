@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.api.training.config import CountOptions
 from chainrule.base.tables import count_of
 from chainrule.cli.shared.options import (
     NO_FLAGS,
@@ -24,7 +23,8 @@ from chainrule.cli.shared.options import (
 )
 from chainrule.cli.shared.screen import note_plan, print_json, progress_bar
 from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, check_text_target, note_repairs
-from chainrule.vectors.config import CooccurrenceConfig
+from chainrule.features.vectors.learning.config import CooccurrenceConfig
+from chainrule.verbs.training.options import CountOptions
 
 if TYPE_CHECKING:
     from chainrule.text.corpus.corpus import Corpus
@@ -60,7 +60,7 @@ def count(
     tabs; or, if the file's name ends in .bin, the format of GloVe's cooccur,
     with its vocabulary file. Words are chosen as by train vectors.
     """
-    from chainrule.api.training.counts import count_text
+    from chainrule.verbs.training.counts import count_text
 
     if pairs := given_settings(together):
         if memory is not None:
@@ -107,8 +107,8 @@ def _count_together(
     overwrite: bool,
     json: bool,
 ) -> None:
-    from chainrule.api.vectors.config import WORDS
-    from chainrule.api.vectors.cooccurrences import count_cooccurrences, files_of
+    from chainrule.features.vectors.cooccurrences import count_cooccurrences, files_of
+    from chainrule.features.vectors.options import WORDS
 
     files = files_of(output)
     for path in files:

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from chainrule.api.models.model import Model
     from chainrule.base.progress import Progress
+    from chainrule.models.model import Model
 
 
 def prune(
@@ -131,7 +131,7 @@ def _prune(
     reading: TextOptions,
     progress: Progress,
 ) -> Model:
-    from chainrule.api.editing.prune import prune_by_entropy, prune_to_text, prune_to_vocabulary
+    from chainrule.verbs.prune import prune_by_entropy, prune_to_text, prune_to_vocabulary
 
     if vocabulary is not None:
         return prune_to_vocabulary(large, vocabulary, progress)
@@ -229,9 +229,9 @@ def mix(
     A log-linear mixture is normalised over the whole vocabulary at each token:
     it is slow, and its weights are tuned on a part of the text.
     """
-    from chainrule.api.editing.mix import exchange as exchange_known
-    from chainrule.api.editing.mix import merge
-    from chainrule.api.editing.mix import mix as mix_models
+    from chainrule.verbs.mix import exchange as exchange_known
+    from chainrule.verbs.mix import merge
+    from chainrule.verbs.mix import mix as mix_models
 
     if static and (kind != "linear" or buckets != 1 or cache is not None or adaptive):
         raise CycloptsError(msg="--static is for linear mixtures, with neither --buckets, --adaptive nor --cache.")

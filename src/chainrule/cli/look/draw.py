@@ -15,9 +15,9 @@ from chainrule.cli.shared.screen import progress_bar
 from chainrule.errors import SettingError
 
 if TYPE_CHECKING:
-    from chainrule.api.models.model import Model
-    from chainrule.api.showing.attend import AttentionMaps
     from chainrule.base.progress import Progress
+    from chainrule.models.model import Model
+    from chainrule.verbs.attend import AttentionMaps
 
 
 def attend(
@@ -77,9 +77,9 @@ def attend(
 
     The page is one file and works offline.
     """
-    from chainrule.api.seq2seq.caption_model import captions_pictures
-    from chainrule.api.showing.attend import check_target
-    from chainrule.api.speech.speech_model import hears_sounds
+    from chainrule.features.speech.model import hears_sounds
+    from chainrule.features.vision.model import captions_pictures
+    from chainrule.verbs.attend import check_target
 
     if captions_pictures(model):
         _draw_caption([model, *beside], text, target, output, overwrite=overwrite)
@@ -106,9 +106,9 @@ def attend(
 
 def _draw_caption(models: list[Path], picture: str, caption: str | None, output: Path, *, overwrite: bool) -> None:
     """Raises ModelFormatError, SettingError, TextError, OutputError."""
-    from chainrule.api.seq2seq.caption_model import load_captioner
-    from chainrule.api.showing.attend import attend_picture
     from chainrule.drawing.plots import check_picture_target
+    from chainrule.features.vision.model import load_captioner
+    from chainrule.verbs.attend import attend_picture
 
     check_picture_target(output, overwrite=overwrite)
     with progress_bar() as progress:
@@ -120,9 +120,9 @@ def _draw_caption(models: list[Path], picture: str, caption: str | None, output:
 
 def _draw_sound(path: Path, sound: str, text: str | None, output: Path, *, overwrite: bool) -> None:
     """Raises ModelFormatError, SettingError, TextError, OutputError."""
-    from chainrule.api.showing.alignment import attend_sound
-    from chainrule.api.speech.speech_model import load_speech
     from chainrule.drawing.plots import check_picture_target
+    from chainrule.features.speech.draw_alignment import attend_sound
+    from chainrule.features.speech.model import load_speech
 
     check_picture_target(output, overwrite=overwrite)
     with progress_bar() as progress:
@@ -140,7 +140,7 @@ def _reads_trees(path: Path) -> bool:
 
 def _draw_trees(path: Path, text: str, output: Path, *, overwrite: bool) -> None:
     """Raises ModelFormatError, SettingError, TextError."""
-    from chainrule.api.showing.draw_trees import draw_trees, reads_trees
+    from chainrule.features.trees.draw_trees import draw_trees, reads_trees
 
     with progress_bar() as progress:
         model = open_model(path, None, None, progress)
@@ -153,8 +153,8 @@ def _draw_trees(path: Path, text: str, output: Path, *, overwrite: bool) -> None
 
 def _maps(path: Path, text: str, target: str | None, progress: Progress) -> AttentionMaps:
     """Raises ModelFormatError, SettingError."""
-    from chainrule.api.seq2seq.seq2seq_model import is_seq2seq, load_pairs
-    from chainrule.api.showing.attend import attend as compute_maps
+    from chainrule.features.seq2seq.model import is_seq2seq, load_pairs
+    from chainrule.verbs.attend import attend as compute_maps
 
     if is_seq2seq(path):
         return compute_maps(load_pairs(path), text, target)
@@ -238,9 +238,9 @@ def inspect(
     excite its units most (Zeiler and Fergus 2014). The page is one file and
     works offline.
     """
-    from chainrule.api.models.classifier_model import ClassifierModel
-    from chainrule.api.showing.inspect import check_page
-    from chainrule.report.inspection import check_inspection_file
+    from chainrule.drawing.inspection import check_inspection_file
+    from chainrule.features.classify.model import ClassifierModel
+    from chainrule.verbs.inspect import check_page
 
     if output.suffix.lower() not in (".html", ".json"):
         raise CycloptsError(msg=f"--output {output}: its name must end in .html, or for a text in .json.")
@@ -253,7 +253,7 @@ def inspect(
     with progress_bar() as progress:
         network = open_model(model, None, None, progress)
         if remove is not None or patch is not None:
-            from chainrule.api.showing.effects import causal_effects
+            from chainrule.verbs.effects import causal_effects
 
             for name, value in (("--units", units), ("--unit", unit), ("--picture", picture), ("--patches", patches)):
                 if value:
@@ -291,7 +291,7 @@ def _inspect_text(
     network: Model, text: str, output: Path, units: int | None, unit: tuple[int, ...], *, overwrite: bool
 ) -> None:
     """Raises SettingError, OutputError."""
-    from chainrule.api.showing.inspect import inspect as look_inside
+    from chainrule.verbs.inspect import inspect as look_inside
 
     inside = look_inside(network, text, units=units, only=unit)
     inside.save(output, overwrite=overwrite)
@@ -309,10 +309,10 @@ def _inspect_pictures(
     overwrite: bool,
 ) -> None:
     """Raises SettingError, TextError, OutputError."""
-    from chainrule.api.models.classifier_model import ClassifierModel
-    from chainrule.api.models.model import check_kind
-    from chainrule.api.showing.inspect import inspect as look_inside
-    from chainrule.applications.classifier_inputs import INPUTS, config_of
+    from chainrule.features.classify.inputs import INPUTS, config_of
+    from chainrule.features.classify.model import ClassifierModel
+    from chainrule.models.model import check_kind
+    from chainrule.verbs.inspect import inspect as look_inside
 
     classifier = check_kind(network, ClassifierModel).classifier
     read = INPUTS["picture"].inputs
@@ -349,8 +349,8 @@ def draw(
     first with all others. --show sizes draws several models of any family by
     their parameters or n-grams.
     """
-    from chainrule.api.showing.draw import check_drawing_target, draw_sizes
-    from chainrule.api.showing.draw import draw as draw_model
+    from chainrule.verbs.draw import check_drawing_target, draw_sizes
+    from chainrule.verbs.draw import draw as draw_model
 
     if not models:
         raise CycloptsError(msg="MODEL is missing; name the folder of a model.")

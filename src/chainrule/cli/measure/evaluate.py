@@ -7,10 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.api.models.config import EvaluateOptions
-from chainrule.api.seq2seq.config import MeasureOptions
-from chainrule.api.texts.config import SurprisalOptions
-from chainrule.api.vectors.config import VectorsEvaluation
 from chainrule.base.tables import count_of
 from chainrule.cli.shared.models import labels_inputs, open_model, open_vectors
 from chainrule.cli.shared.options import (
@@ -37,9 +33,13 @@ from chainrule.cli.shared.texts import (
     note_repairs,
     text_for,
 )
-from chainrule.cli.use.classify import show_accuracy
-from chainrule.cli.use.speech import NO_MEASURING, SpeechMeasuring, evaluate_speech
 from chainrule.errors import TextError
+from chainrule.features.classify.shell import show_accuracy
+from chainrule.features.seq2seq.options import MeasureOptions
+from chainrule.features.speech.shell import NO_MEASURING, SpeechMeasuring, evaluate_speech
+from chainrule.features.vectors.options import VectorsEvaluation
+from chainrule.models.config import EvaluateOptions
+from chainrule.verbs.text_options import SurprisalOptions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,9 +79,9 @@ def evaluate_captions(model: Path, options: CaptionsOptions, pairs: PairsOptions
     assert options.pictures is not None  # which the others need
     if (pairs.source, pairs.target, pairs.pairs) != (None, None, None):
         raise CycloptsError(msg="--pictures is for captioners; leave out --source, --target and --pairs.")
-    from chainrule.api.seq2seq.caption_model import load_captioner
-    from chainrule.api.seq2seq.picture_encoder import read_vectors
-    from chainrule.pictures.captions import read_captions
+    from chainrule.features.vision.model import load_captioner
+    from chainrule.features.vision.picture_encoder import read_vectors
+    from chainrule.features.vision.pictures.captions import read_captions
 
     writing = given_settings(pairs.writing)
     with progress_bar() as progress:
@@ -132,7 +132,7 @@ def evaluate_pairs(model: Path, options: PairsOptions, *, json: bool) -> None:
 
     Raises CycloptsError, SettingError, TextError, ModelFormatError.
     """
-    from chainrule.api.seq2seq.seq2seq_model import load_pairs
+    from chainrule.features.seq2seq.model import load_pairs
 
     with progress_bar() as progress:
         pairs, writing = _read(options, progress), given_settings(options.writing)
@@ -151,7 +151,7 @@ def evaluate_pairs(model: Path, options: PairsOptions, *, json: bool) -> None:
 def compare_pairs(models: tuple[str, ...], options: PairsOptions, *, json: bool) -> None:
     """Measures seq2seq models and prints a table. Raises as `evaluate_pairs`."""
     from chainrule.base.files import describe_duplicate
-    from chainrule.comparison.supervised import compare_pairs as compare
+    from chainrule.features.compare.supervised import compare_pairs as compare
 
     if not models:
         raise CycloptsError(msg="MODELS are missing; give the folders of seq2seq models to compare.")
@@ -192,7 +192,7 @@ def _note_left_out(pairs: Pairs) -> None:
 
 def holds_vectors(model: Path) -> bool:
     """Whether this is a folder of word vectors, or a file whose name says that it has them."""
-    from chainrule.api.vectors.word_vectors import is_vectors_folder
+    from chainrule.features.vectors.model import is_vectors_folder
 
     return is_vectors_folder(model) if model.is_dir() else model.name.endswith((".vec", ".vec.gz"))
 
@@ -202,7 +202,7 @@ def evaluate_vectors(model: Path, options: dict[str, Any], *, json: bool) -> Non
 
     Raises CycloptsError, SettingError, TextError, ModelFormatError.
     """
-    from chainrule.api.vectors.evaluate import evaluate_vectors as measure
+    from chainrule.features.vectors.evaluate import evaluate_vectors as measure
 
     VectorsEvaluation(**options)  # raises SettingError, before anything is opened
     with progress_bar() as progress:
@@ -295,10 +295,10 @@ def evaluate(
     A speech model is given sounds with transcripts in place of texts: word and
     character error rates, and with --lm what a language model takes off them.
     """
-    from chainrule.api.models.language_models import CausalModel
-    from chainrule.api.seq2seq.caption_model import captions_pictures
-    from chainrule.api.seq2seq.seq2seq_model import is_seq2seq
-    from chainrule.api.speech.speech_model import hears_sounds
+    from chainrule.features.seq2seq.model import is_seq2seq
+    from chainrule.features.speech.model import hears_sounds
+    from chainrule.features.vision.model import captions_pictures
+    from chainrule.models.language_models import CausalModel
 
     is_reading_set = reading != DEFAULT_READING or label_field != "label"
     if of_words := given_settings(words):
@@ -404,9 +404,9 @@ def _judge_pairs(
     json: bool,
 ) -> None:
     """Prints the accuracy on the pairs."""
-    from chainrule.api.models.scoring_model import ScoringModel
     from chainrule.base.tables import text_table
     from chainrule.evaluation.minimal_pairs import RULES
+    from chainrule.models.scoring_model import ScoringModel
 
     with progress_bar() as progress:
         judge = open_model(model, tokenizer, markers, progress, kind=ScoringModel)
@@ -445,8 +445,8 @@ def _judge_suites(
     json: bool,
 ) -> None:
     """Prints the accuracy on suites, on each of several predictions, and the mean over several suites."""
-    from chainrule.api.models.language_models import CausalModel
     from chainrule.base.tables import text_table
+    from chainrule.models.language_models import CausalModel
 
     with progress_bar() as progress:
         judge = open_model(model, tokenizer, markers, progress, kind=CausalModel)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.api.texts.config import SurprisalOptions
 from chainrule.base.files import describe_duplicate
 from chainrule.base.progress import BlockProgress, silent
 from chainrule.base.tables import count_of
@@ -29,14 +28,15 @@ from chainrule.cli.shared.options import (
 from chainrule.cli.shared.screen import note, print_json, progress_bar, writes_utf8
 from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, check_text_target, note_repairs, text_for
 from chainrule.errors import SettingError
+from chainrule.verbs.text_options import SurprisalOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from chainrule.api.models.model import Model
-    from chainrule.api.models.scoring_model import ScoringModel
     from chainrule.evaluation.surprisal import By
-    from chainrule.structures.linearized import Treebank
+    from chainrule.features.trees.structures.linearized import Treebank
+    from chainrule.models.model import Model
+    from chainrule.models.scoring_model import ScoringModel
     from chainrule.text.corpus.block import Block
     from chainrule.text.corpus.corpus import Corpus
 
@@ -109,7 +109,7 @@ def score(
     For studies of reading, --also adds models, --entropy, --frequencies and
     --previous columns. `chainrule reading` reads such texts itself.
     """
-    from chainrule.api.models.scoring_model import ScoringModel
+    from chainrule.models.scoring_model import ScoringModel
     from chainrule.text.corpus.corpus import Corpus
 
     by = _units(tokens=tokens, words=words, characters=characters, bytes=bytes)
@@ -203,9 +203,9 @@ def _write_table(
     *,
     overwrite: bool,
 ) -> None:
-    from chainrule.api.models.scoring_model import ScoringModel
-    from chainrule.api.texts.surprisal import surprisal
+    from chainrule.models.scoring_model import ScoringModel
     from chainrule.text.corpus.writing import check_table_format
+    from chainrule.verbs.surprisal import surprisal
 
     check_table_format(output)
     check_text_target(output, source, overwrite=overwrite)
@@ -246,8 +246,8 @@ def _print_units(
     json: bool,
 ) -> None:
     """field: that of records which has the text. options: how words end."""
-    from chainrule.api.texts.surprisal import documents, word_documents
     from chainrule.text.corpus.records import after_fields
+    from chainrule.verbs.surprisal import documents, word_documents
 
     done = 0
     for piece in block.pieces(_PART_BYTES):
@@ -268,7 +268,7 @@ def _print_sentences(
 ) -> None:
     """field: that of records which has the text."""
     from chainrule.base.threads import map_in_order
-    from chainrule.report.score_lines import sentence_lines, sentences_as_json
+    from chainrule.drawing.score_lines import sentence_lines, sentences_as_json
     from chainrule.text.corpus.records import after_fields
 
     if json:

@@ -15,13 +15,13 @@ from chainrule.errors import OutputError, SettingError, prefix_errors
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from chainrule.api.models.drafting import Drafting
-    from chainrule.api.models.model import Kind, Model
-    from chainrule.api.seq2seq.caption_model import CaptionModel
-    from chainrule.api.seq2seq.seq2seq_model import Seq2SeqModel
-    from chainrule.api.speech.speech_model import SpeechModel
-    from chainrule.api.vectors.word_vectors import WordVectors
     from chainrule.base.progress import Progress
+    from chainrule.features.seq2seq.model import Seq2SeqModel
+    from chainrule.features.speech.model import SpeechModel
+    from chainrule.features.vectors.model import WordVectors
+    from chainrule.features.vision.model import CaptionModel
+    from chainrule.models.drafting import Drafting
+    from chainrule.models.model import Kind, Model
     from chainrule.text.tokenization.config import TokenizerConfig
     from chainrule.text.tokenization.vocabulary import Markers
 
@@ -62,8 +62,8 @@ def open_model(
 
     Raises ModelFormatError, SettingError.
     """
-    from chainrule.api.models.load_model import has_beginning, has_blocks, has_cache, has_windows, load
-    from chainrule.api.models.model import check_kind
+    from chainrule.models.files.load_model import has_beginning, has_blocks, has_cache, has_windows, load
+    from chainrule.models.model import check_kind
 
     model = load(path, tokenizer=tokenizer, markers=markers, allow_pickle=allow_pickle, progress=progress)
     if path.is_file():
@@ -87,7 +87,7 @@ def open_model(
 
 def open_vectors(path: Path, progress: Progress) -> WordVectors:
     """Opens word vectors, with notes on words of a file that are left out. Raises ModelFormatError, TextError."""
-    from chainrule.api.vectors.word_vectors import load_vectors
+    from chainrule.features.vectors.model import load_vectors
 
     vectors = load_vectors(path, progress=progress)
     if path.is_file():

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar, get
 
 from cyclopts import CycloptsError, Group, Parameter, convert
 
-from chainrule.api.config import MemoryOptions, RunOptions, TokenOptions, VectorOptions
-from chainrule.api.models.config import GenerateOptions
-from chainrule.api.seq2seq.config import TargetBeam
 from chainrule.base.options import hints_of, is_rare, own_fields_first
 from chainrule.decoding.config import BeamConfig, Limits, SamplingConfig
+from chainrule.features.seq2seq.options import TargetBeam
+from chainrule.models.config import GenerateOptions
+from chainrule.models.run_options import MemoryOptions, RunOptions, TokenOptions, VectorOptions
 from chainrule.text.numbers import is_number, whole_number_of
 from chainrule.text.tokenization.config import TokenizerConfig
 

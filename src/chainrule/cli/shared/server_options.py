@@ -16,7 +16,7 @@ from chainrule.cli.shared.options import Needs
 from chainrule.errors import TextError
 
 if TYPE_CHECKING:
-    from chainrule.serving.client import Client
+    from chainrule.models.client import Client
 
 _LARGEST = 1 << 16  # bytes of a file
 
@@ -57,7 +57,7 @@ class ServerOptions:
 
     def client(self, model: Path | None) -> Client | None:
         """The server, if there is one to ask. Raises CycloptsError, SettingError, TextError."""
-        from chainrule.serving.client import Client
+        from chainrule.models.client import Client
 
         if self.url is not None:
             key = None if self.api_key_file is None else key_in(self.api_key_file)

@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from chainrule.applications.classifier_inputs import InputKind
-    from chainrule.applications.labelled_pairs import Sides
     from chainrule.base.progress import Progress
     from chainrule.errors import TextError
-    from chainrule.structures.linearized import Treebank
+    from chainrule.features.classify.inputs import InputKind
+    from chainrule.features.classify.labelled_pairs import Sides
+    from chainrule.features.classify.labelled_texts import LabelledUnit
+    from chainrule.features.trees.structures.linearized import Treebank
     from chainrule.text.corpus.corpus import Corpus, Source
     from chainrule.text.corpus.records import OnBad
-    from chainrule.text.labelled import LabelledUnit
 
 
 LabelField = Annotated[str, Parameter(help="Of labelled texts and pairs, the field or column with the label.")]
@@ -58,9 +58,9 @@ class LabelledOptions:
         self, kind: InputKind, name: str, unit: str, config: Any, on_bad: OnBad, progress: Progress
     ) -> Sequence[Any]:
         """The labelled inputs of a file. Raises TextError, SettingError; CycloptsError where options are for texts."""
-        from chainrule.applications.classifier_inputs import INPUTS, RATING_UNIT
-        from chainrule.applications.labelled_pairs import read_labelled_pairs
-        from chainrule.text.labelled import read_labelled
+        from chainrule.features.classify.inputs import INPUTS, RATING_UNIT
+        from chainrule.features.classify.labelled_pairs import read_labelled_pairs
+        from chainrule.features.classify.labelled_texts import read_labelled
 
         if self == LabelledOptions():
             return kind.read(name, unit, config, on_bad, progress)
@@ -85,7 +85,7 @@ class LabelledOptions:
 
     def inputs(self, kind: InputKind, name: str, config: Any, progress: Progress) -> Sequence[Any]:
         """The inputs of a file, without labels, of a kind that has files of its own. Raises as `read`."""
-        from chainrule.applications.labelled_pairs import read_unlabelled_pairs
+        from chainrule.features.classify.labelled_pairs import read_unlabelled_pairs
 
         if self == LabelledOptions() and kind.inputs is not None:
             return kind.inputs(name, config, progress)
@@ -93,7 +93,7 @@ class LabelledOptions:
 
     def _sides(self, kind: InputKind) -> Sides:
         """What pairs are of. Raises CycloptsError where inputs are no pairs."""
-        from chainrule.applications.classifier_inputs import PAIRS
+        from chainrule.features.classify.inputs import PAIRS
 
         sides = next((sides for sides, pairs in PAIRS.items() if pairs is kind), None)
         if sides is None:
@@ -147,7 +147,7 @@ class TextOptions(Flags[Reading]):
     def source(self, *texts: str, beside: Iterable[str | None] = ()) -> Corpus | Treebank:
         """As `corpus`, or trees."""
         if self.of_document == "tree":
-            from chainrule.structures.linearized import Treebank
+            from chainrule.features.trees.structures.linearized import Treebank
 
             check_read_once(*texts)
             given = given_settings(self)
@@ -312,7 +312,7 @@ def with_shares(option: str, values: tuple[str, ...]) -> list[tuple[str, str]]:
 
 def note_lost_fields(source: Corpus | Treebank) -> None:
     """Notes, after writing, that only the text of records was written."""
-    from chainrule.structures.linearized import Treebank
+    from chainrule.features.trees.structures.linearized import Treebank
 
     if isinstance(source, Treebank):
         return

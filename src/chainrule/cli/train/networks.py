@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.api.config import VectorOptions
-from chainrule.api.training.config import AdaptOptions, TrainOptions
 from chainrule.base.tables import count_of
 from chainrule.cli.shared.models import check_model_target, is_model, save_or_keep
 from chainrule.cli.shared.options import (
@@ -56,11 +54,13 @@ from chainrule.cli.train.run_output import (
     text_differences,
     validated_on,
 )
+from chainrule.models.run_options import VectorOptions
 from chainrule.neural.config import BIDIRECTIONAL, NETWORKS, MaskedConfig, TransformerConfig, settings_of
 from chainrule.neural.config import preset as preset_named
 from chainrule.neural.config.language_models import TreeConfig
 from chainrule.text.tokenization.config import TokenizerConfig
 from chainrule.training.config import AdapterConfig, TrainingConfig, differences
+from chainrule.verbs.training.options import AdaptOptions, TrainOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -221,8 +221,8 @@ def adapt(
     Checkpoints and log.jsonl are kept in the folder during training. --resume
     continues after Ctrl-C, or after the process was killed.
     """
-    from chainrule.api.training.train import adapter_of, network_config_of
-    from chainrule.structures.linearized import Treebank
+    from chainrule.features.trees.structures.linearized import Treebank
+    from chainrule.verbs.training.train import adapter_of, network_config_of
 
     adapters = adapter_of(AdapterConfig(**given_settings(adapter)))
     if preferred is not None:
@@ -248,9 +248,9 @@ def _adapt_to_preferences(
     adapter: AdapterConfig | None,
 ) -> None:
     """chainrule adapt --preferred."""
-    from chainrule.api.training.train import adapt as adapt_network
     from chainrule.storage.config_json import read_config
     from chainrule.training.checkpoint import is_first_process, remove_checkpoints
+    from chainrule.verbs.training.train import adapt as adapt_network
 
     if texts or run.mixing.mix:
         raise CycloptsError(msg="--preferred takes the place of a text; give one of them.")
@@ -316,10 +316,10 @@ def _train(
     adapter: AdapterConfig | None = None,
     residual_of: str | None = None,
 ) -> None:
-    from chainrule.api.training.train import train
-    from chainrule.families.table import family_of
+    from chainrule.models.families.table import family_of
     from chainrule.training.checkpoint import is_first_process, remove_checkpoints
     from chainrule.training.defaults import settings_left_open
+    from chainrule.verbs.training.train import train
 
     check_read_once(*texts, run.valid)
     if config.reads == "tree":

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.api.training.config import TrainOptions
 from chainrule.base.tables import count_of, text_table
 from chainrule.cli.shared.models import check_model_target, check_shards_target, is_arpa, save_or_keep
 from chainrule.cli.shared.options import (
@@ -38,6 +37,7 @@ from chainrule.cli.shared.texts import (
 from chainrule.cli.train.run_output import cost_line, summary_of
 from chainrule.errors import SettingError
 from chainrule.ngram.config import NGramConfig
+from chainrule.verbs.training.options import TrainOptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from _typeshed import DataclassInstance
 
-    from chainrule.api.models.model import Model
+    from chainrule.models.model import Model
     from chainrule.text.corpus.corpus import Source
 
 
@@ -217,7 +217,7 @@ def uniform(
 
     Learns the vocabulary and nothing else.
     """
-    from chainrule.uniform import UniformConfig
+    from chainrule.mixture.uniform import UniformConfig
 
     source = mixing.source(texts, reading)
     _train(source, UniformConfig(), output, tokenizer, markers, overwrite=overwrite, json=json, ngrams=False)
@@ -237,7 +237,7 @@ def _train(
     memory: str | None = None,
     ngrams: bool = True,
 ) -> None:
-    from chainrule.api.training.train import train
+    from chainrule.verbs.training.train import train
 
     check_model_target(output, overwrite=overwrite, compact=compact, ngrams=ngrams)
     began = time.perf_counter()
@@ -275,8 +275,8 @@ def _train_on_spark(
     json: bool,
     compact: bool,
 ) -> None:
-    from chainrule.spark import check_training, local_session
-    from chainrule.spark import train as train_on_spark
+    from chainrule.features.spark import check_training, local_session
+    from chainrule.features.spark import train as train_on_spark
 
     check_read_once(*texts)
     if not texts or "-" in texts:
@@ -315,8 +315,8 @@ def _train_counts(
     tune: Source | None,
     compact: bool,
 ) -> None:
-    from chainrule.api.training.counts import train_counts
     from chainrule.base.files import describe_duplicate
+    from chainrule.verbs.training.counts import train_counts
 
     if twice := describe_duplicate(counts):
         raise CycloptsError(msg=f"--counts names {twice}; its counts would be doubled.")

@@ -165,8 +165,8 @@ def summary_of(output: Path, began: float, learned: Mapping[str, Any] | None = N
     began: by `time.perf_counter`. learned: the record of its run, which may have been resumed. figures: others, of the
     model.
     """
-    from chainrule.api.run import seconds_since
     from chainrule.base.memory import peak_memory
+    from chainrule.models.run import seconds_since
 
     files = output.iterdir() if output.is_dir() else [output]
     return {

@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Annotated, cast
 from cyclopts import CycloptsError, Parameter
 from prompt_toolkit import PromptSession
 
-from chainrule.applications.config import CHAT_SAMPLING
-from chainrule.applications.messages import Message
 from chainrule.base.files import read_text
 from chainrule.base.tables import count_of, printable_lines
 from chainrule.cli.shared.models import note_drafts, open_model
@@ -33,17 +31,19 @@ from chainrule.cli.shared.options import (
 )
 from chainrule.cli.shared.screen import note, print_json, progress_bar
 from chainrule.cli.shared.server_options import ModelOrName, ServerOptions
+from chainrule.decoding.chat.messages import Message
 from chainrule.decoding.config import SamplingConfig
+from chainrule.decoding.options import CHAT_SAMPLING
 from chainrule.errors import ChainruleError, OutputError, SettingError, TextError, prefix_errors
 from chainrule.text.numbers import number_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from chainrule.api.models.drafting import Drafting
-    from chainrule.applications.chat import Answering
+    from chainrule.decoding.chat.conversation import Answering
     from chainrule.decoding.config import Limits
     from chainrule.decoding.sampling import Ending
+    from chainrule.models.drafting import Drafting
 
 
 def chat(
@@ -81,9 +81,9 @@ def chat(
     A seq2seq model that was trained on conversations reads the history as its
     source; where that is too long, from its front on, messages are left out.
     """
-    from chainrule.api.opening import open_drafting
     from chainrule.decoding.config import Limits
-    from chainrule.serving.client import RemoteChat
+    from chainrule.models.client import RemoteChat
+    from chainrule.models.files.opening import open_drafting
 
     given = given_settings(sampling)
     config = SamplingConfig(**given) if given else None
@@ -109,8 +109,8 @@ def chat(
 
 def _open(model: Path, template: Path | None, drafting: Drafting | None) -> Answering:
     """A model on this machine. Raises ChainruleError, CycloptsError."""
-    from chainrule.api.models.language_models import CausalModel
-    from chainrule.api.seq2seq.seq2seq_model import PairChat, is_seq2seq, load_pairs
+    from chainrule.features.seq2seq.model import PairChat, is_seq2seq, load_pairs
+    from chainrule.models.language_models import CausalModel
 
     with progress_bar() as progress:
         if not is_seq2seq(model):

@@ -21,7 +21,6 @@ from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import Completer as Menu
 from prompt_toolkit.completion import Completion as MenuEntry
 
-from chainrule.applications.config import CHANNELS, CompleteOptions
 from chainrule.base.tables import printable
 from chainrule.cli.shared.models import open_model
 from chainrule.cli.shared.options import (
@@ -36,6 +35,7 @@ from chainrule.cli.shared.options import (
 )
 from chainrule.cli.shared.screen import finite, note, print_json, progress_bar
 from chainrule.cli.shared.server_options import ModelOrName, ServerOptions
+from chainrule.decoding.options import CHANNELS, CompleteOptions
 from chainrule.errors import ServerError, SettingError, TextError
 
 if TYPE_CHECKING:
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     from prompt_toolkit.document import Document
     from pygls.lsp.server import LanguageServer
 
-    from chainrule.api.models.model import Model
-    from chainrule.applications.completion import Completing, Completion, LastWordCorrector
-    from chainrule.applications.correction.corrector import Corrector
+    from chainrule.decoding.completion import Completing, Completion, LastWordCorrector
+    from chainrule.features.correct.corrector.corrector import Corrector
+    from chainrule.models.model import Model
     from chainrule.text.tokenization.vocabulary import Markers
 
 
@@ -85,7 +85,7 @@ class TypingOptions:
 
     def wants_corrector(self, model: Model) -> bool:
         """Whether to correct: not if the model's tokens are no words and nobody asked."""
-        from chainrule.api.texts.correct import has_words
+        from chainrule.features.correct.correct import has_words
 
         if self.correct is not None:
             return self.correct
@@ -93,7 +93,7 @@ class TypingOptions:
 
     def corrector(self, model: Model, keep: Sequence[str] = ()) -> Corrector:
         """keep: words that are never changed. Raises SettingError, TextError, ModelFormatError."""
-        from chainrule.api.texts.correct import corrector
+        from chainrule.features.correct.correct import corrector
 
         channel = "english" if self.channel is None else self.channel
         errors: Any = channel if channel in CHANNELS else Path(channel)
@@ -146,10 +146,10 @@ def _open(
     regex: str | None,
 ) -> tuple[Completing, LastWordCorrector | None]:
     """A model on this machine. Raises ChainruleError."""
-    from chainrule.api.models.language_models import CausalModel
-    from chainrule.applications.completion import InForm
+    from chainrule.decoding.completion import InForm
     from chainrule.decoding.config import Limits
     from chainrule.decoding.form import form_of
+    from chainrule.models.language_models import CausalModel
 
     with progress_bar() as progress:
         model = open_model(path, tokenizer, markers, progress, kind=CausalModel)
@@ -220,12 +220,12 @@ def lsp(
     the text, with quick fixes. It reads what the editor has open, and no file.
     Needs pygls: pip install 'chainrule[lsp]'.
     """
-    from chainrule.api.models.language_models import CausalModel
-    from chainrule.api.seq2seq.caption_model import captions_pictures
-    from chainrule.families.table import FAMILIES
+    from chainrule.features.vision.model import captions_pictures
+    from chainrule.models.families.table import FAMILIES
+    from chainrule.models.language_models import CausalModel
 
     try:
-        from chainrule.editors.language_server import language_server
+        from chainrule.features.serve.editors.language_server import language_server
     except ModuleNotFoundError as error:
         if error.name is None or error.name.split(".")[0] not in ("pygls", "lsprotocol"):
             raise

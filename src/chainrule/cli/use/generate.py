@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.api.models.config import GenerateOptions
 from chainrule.base.tables import printable, text_table
 from chainrule.cli.shared.models import note_drafts, open_model
 from chainrule.cli.shared.options import (
@@ -40,12 +39,13 @@ from chainrule.cli.shared.options import (
 from chainrule.cli.shared.screen import finite, note, print_json, progress_bar
 from chainrule.decoding.config import Limits, SamplingConfig
 from chainrule.errors import prefix_errors
+from chainrule.models.config import GenerateOptions
 
 if TYPE_CHECKING:
-    from chainrule.api.models.model import Model
-    from chainrule.api.models.scoring_model import ScoringModel
     from chainrule.decoding.config import BeamConfig
     from chainrule.decoding.text_generator import Text
+    from chainrule.models.model import Model
+    from chainrule.models.scoring_model import ScoringModel
 
 SHOWN = 5  # unknown words of a prompt to name
 
@@ -108,8 +108,8 @@ def _sample(
     stream: bool,
     json: bool,
 ) -> None:
-    from chainrule.api.models.language_models import CausalModel
-    from chainrule.api.opening import open_drafting
+    from chainrule.models.files.opening import open_drafting
+    from chainrule.models.language_models import CausalModel
 
     config, is_continued = SamplingConfig(**given_settings(sampling)), False
     drawn = draw_seed(seed)
@@ -174,7 +174,7 @@ def _search(
     overwrite: bool,
     json: bool,
 ) -> None:
-    from chainrule.api.models.language_models import CausalModel
+    from chainrule.models.language_models import CausalModel
 
     with progress_bar() as progress:
         model = open_model(path, tokenizer, markers, progress, kind=CausalModel)
@@ -248,7 +248,7 @@ def next_tokens(
     one touches its neighbour. --json prints the tokens themselves, as --ban takes
     them.
     """
-    from chainrule.api.models.language_models import CausalModel
+    from chainrule.models.language_models import CausalModel
 
     with progress_bar() as progress:
         opened = open_model(model, tokenizer, markers, progress, kind=CausalModel)
@@ -281,7 +281,7 @@ def fill(
     fills one gap at a time. Columns: probability, token; an empty line after
     each gap.
     """
-    from chainrule.api.models.language_models import MaskedModel
+    from chainrule.models.language_models import MaskedModel
     from chainrule.text.tokenization.tokenizer import MASK
 
     with progress_bar() as progress:

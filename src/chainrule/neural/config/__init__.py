@@ -18,6 +18,7 @@ from chainrule.neural.config.bidirectional import (
     TextEncoderConfig,
     bert,
 )
+from chainrule.neural.config.grid import GridConfig
 from chainrule.neural.config.language_models import (
     BagConfig,
     BilinearConfig,
@@ -28,7 +29,6 @@ from chainrule.neural.config.language_models import (
 from chainrule.neural.config.network import NetworkConfig, settings_of
 from chainrule.neural.config.presets import gpt2, llama, modern, palm, vaswani
 from chainrule.neural.config.transformer import TransformerConfig
-from chainrule.neural.config.vision import GridConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable

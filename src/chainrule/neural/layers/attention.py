@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from jaxtyping import Bool, Float, Int64, Shaped
 
-    from chainrule.neural.config.seq2seq import ScoreName
+    from chainrule.features.seq2seq.network.config import ScoreName
 
 
 _WITHOUT_MATRICES = ("dot", "scaled_dot", "content", "cosine")

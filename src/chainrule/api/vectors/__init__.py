@@ -1,1 +1,0 @@
-"""Word vectors: trained, opened, measured, mapped; and co-occurrences, which GloVe learns from."""

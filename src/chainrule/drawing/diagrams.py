@@ -1,0 +1,341 @@
+"""Diagrams of networks, from their configurations and the shapes of their parameters; a function for each kind.
+
+Legend: V vocabulary, D width, H heads, B rows, T time.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from chainrule.drawing.diagram import GAP, WIDTH, Box, Diagram
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from chainrule.features.seq2seq.network.config import Seq2SeqConfig
+    from chainrule.neural.config import FeedforwardConfig, NetworkConfig, RecurrentConfig, TransformerConfig
+
+    Shapes = Mapping[str, Sequence[int]]
+
+STEPS = 4  # time steps that an unrolled network is drawn with
+
+
+def draw_transformer(name: str, config: TransformerConfig, shapes: Shapes) -> Diagram:
+    """Its blocks as one, in a frame."""
+    diagram = _titled(name, _kind(config), shapes)
+    size, width = shapes["embedding.weight"]
+    tokens = diagram.box(0, 0, "tokens", "(B, T)", kind="pruned")
+    below = _above(diagram, tokens, "vectors of tokens", f"V {size:,} × D {width:,}{_count(shapes, 'embedding.')}")
+    if config.positions in ("learned", "sinusoidal"):
+        note = f"{config.context:,} × {width:,}{_count(shapes, 'encoder.places.')}"
+        below = _above(diagram, below, f"+ {config.positions} positions", note, kind="finished")
+    if config.embedding_norm:
+        below = _above(diagram, below, _norm(config.norm), "", kind="pruned")
+    first = len(diagram.boxes)
+    below = _block(diagram, below, config, shapes)
+    blocks = f"{config.layers} block{'s' * (config.layers > 1)} of {_sum_of(shapes, 'encoder.blocks.0.'):,} parameters"
+    diagram.frame(first, blocks, 20)
+    if config.norm_place == "pre":
+        below = _above(diagram, below, _norm(config.norm), "", kind="pruned", gap=GAP + 26)
+    below = _memory(diagram, below, config, shapes)
+    output = _above(diagram, below, "output", _output_note(size, width, config.tied, shapes), gap=GAP + 20)
+    meaning = "P(masked token)" if config.is_masked else "P(next token)"
+    _above(diagram, output, f"softmax: {meaning}", f"(B, T, V {size:,})", kind="best")
+    return diagram
+
+
+def _block(diagram: Diagram, below: Box, config: TransformerConfig, shapes: Shapes) -> Box:
+    """One block, with its sums beside the sub-layers."""
+    heads = f"{config.heads} heads of {config.width_of_heads}"
+    if config.key_heads != config.heads:
+        heads += f" ({config.key_heads} of keys)"
+    kind = "two-sided" if config.is_bidirectional else "causal"
+    if config.window is not None:
+        kind += f", window {config.window}"
+    positions = f", {config.positions}" if config.positions in ("rotary", "relative", "alibi") else ""
+    attention = (f"self-attention: {kind}{positions}", heads, "attention.")
+    gate = "gated, " if config.is_gated else ""
+    feed_forward = (
+        f"feed-forward: {config.feed_forward}".replace("_", " "),
+        f"{gate}D {config.width:,} → {config.hidden_width:,} → {config.width:,}",
+        "feed_forward.",
+    )
+    pre = config.norm_place == "pre"
+    if config.parallel:
+        return _side_by_side(diagram, below, config, shapes, (attention, feed_forward))
+    for text, note, part in (attention, feed_forward):
+        entry = below
+        if pre:
+            below = _above(diagram, below, _norm(config.norm), "", kind="pruned", gap=GAP + 14)
+        note += _count(shapes, f"encoder.blocks.0.{part}")
+        below = _above(diagram, below, text, note, gap=GAP if pre else GAP + 14)
+        below = _sum(diagram, entry, below)
+        if not pre:
+            below = _above(diagram, below, _norm(config.norm), "", kind="pruned", gap=12)
+    return below
+
+
+def _side_by_side(
+    diagram: Diagram, below: Box, config: TransformerConfig, shapes: Shapes, parts: Sequence[tuple[str, str, str]]
+) -> Box:
+    """Attention and feed-forward layer on the same input (parallel blocks: GPT-J, PaLM)."""
+    entry, norm = below, _above(diagram, below, _norm(config.norm), "", kind="pruned", gap=GAP + 14)
+    bottom = norm.top - GAP - 10
+    drawn = []
+    for left, (text, note, part) in zip((-(WIDTH + 20) / 2, (WIDTH + 20) / 2), parts, strict=True):
+        note += _count(shapes, f"encoder.blocks.0.{part}")
+        drawn.append(diagram.box(left, bottom, text, note))
+        diagram.arrow((norm.middle, norm.top), (drawn[-1].middle, drawn[-1].bottom))
+    plus = diagram.circle(norm.middle, drawn[0].top - GAP - 10, "+")
+    for box in drawn:
+        diagram.arrow((box.middle, box.top), (plus.middle + (-10 if box.middle < plus.middle else 10), plus.centre))
+    _residual(diagram, entry, plus, min(box.left for box in drawn) - 12)
+    return plus
+
+
+def draw_recurrent(name: str, config: RecurrentConfig, shapes: Shapes) -> Diagram:
+    """Three views: as a loop, unrolled over a few steps, and one cell."""
+    diagram = _titled(name, _kind(config), shapes)
+    size, _ = shapes["embedding.weight"]
+    across, wide = 150.0, 104.0
+    cell = {"rnn_tanh": "tanh", "rnn_relu": "ReLU"}.get(config.cell, config.cell.upper())
+    token = diagram.box(-2 * across, 0, "w", "", width=wide, kind="pruned")
+    below = _above(diagram, token, "vector", f"{config.input_width}", width=wide)
+    for layer in range(config.layers):
+        below = _above(diagram, below, f"{cell} {layer + 1}", f"state {config.width}", width=wide)
+        _loop(diagram, below)
+    below = _memory(diagram, below, config, shapes, width=wide)
+    output = _above(diagram, below, "softmax", f"V {size:,}", width=wide, kind="best")
+    _above(diagram, output, "P(next word | ...)", "", width=wide + 40, kind="finished")
+    diagram.frame(0, "as a loop", 30)
+    unrolled = len(diagram.boxes)
+    for step in range(STEPS):
+        left = step * across
+        token = diagram.box(left, 0, f"w{step + 1}", "", width=wide, kind="pruned")
+        below = _above(diagram, token, "vector", f"{config.input_width}", width=wide)
+        for layer in range(config.layers):
+            hint = f"layer {layer + 1}{_each(shapes, f'encoder.layers.{layer}.')}"
+            below = _above(diagram, below, f"{cell} {layer + 1}", f"state {config.width}", width=wide, hint=hint)
+            if step:
+                diagram.arrow((left - across + wide, below.centre), (left, below.centre))
+        output = _above(diagram, below, "softmax", f"V {size:,}", width=wide, kind="best")
+        _above(diagram, output, f"P(w{step + 2} | ...)", "", width=wide, kind="finished")
+    layers = "; ".join(f"layer {i + 1}{_each(shapes, f'encoder.layers.{i}.')}" for i in range(config.layers))
+    diagram.frame(unrolled, f"the same weights at each step: {layers}", 18)
+    first = len(diagram.boxes)
+    _cell(diagram, STEPS * across + 90, config)
+    past = f"; h and c are averages of its last {config.intra_attention} by attention" if config.intra_attention else ""
+    diagram.frame(first, f"a cell: {cell}{past}", 18)
+    return diagram
+
+
+def _loop(diagram: Diagram, box: Box) -> None:
+    """An arrow from a box around it and back: its state goes into its next step."""
+    right, left, above = box.left + box.width, box.left, box.top - 12
+    around = ((right, box.centre), (right + 18, box.centre), (right + 18, above), (left - 18, above))
+    diagram.arrow(*around, (left - 18, box.centre), (left, box.centre))
+
+
+def _cell(diagram: Diagram, left: float, config: RecurrentConfig) -> None:
+    """The inside of a cell: gates, from x and h below to the new state on the right."""
+    width = config.width
+    gates = {
+        "lstm": ("f: sigmoid", "i: sigmoid", "g: tanh", "o: sigmoid"),
+        "gru": ("r: sigmoid", "z: sigmoid", "n: tanh"),
+    }.get(config.cell, (f"{'tanh' if config.cell == 'rnn_tanh' else 'ReLU'}(W x + U h)",))
+    wide = 92.0 if len(gates) > 1 else 150.0
+    inputs = diagram.box(
+        left, 0, "x, h", f"{config.input_width} + {width}", kind="pruned", width=len(gates) * (wide + 14) - 14
+    )
+    boxes = []
+    for i, gate in enumerate(gates):
+        boxes.append(diagram.box(left + i * (wide + 14), inputs.top - GAP, gate, f"{width}", width=wide))
+        diagram.arrow((boxes[-1].middle, inputs.top), (boxes[-1].middle, boxes[-1].bottom))
+    top = boxes[0].top - GAP
+    if config.cell == "lstm":
+        line = top - 44
+        times = [diagram.circle(boxes[0].middle, line, "×"), diagram.circle(boxes[2].middle, top - 6, "×")]
+        plus = diagram.circle(boxes[2].middle, line, "+")
+        diagram.up(boxes[0], times[0])
+        diagram.arrow(
+            (boxes[1].middle, boxes[1].top), (boxes[1].middle, times[1].centre), (times[1].left, times[1].centre)
+        )
+        diagram.up(boxes[2], times[1])
+        diagram.up(times[1], plus)
+        memory = diagram.box(left - 14, line - 34, "c", f"memory, {width}", kind="finished", width=84)
+        diagram.arrow((memory.middle, memory.bottom), (memory.middle, line), (times[0].left, line))
+        diagram.arrow((times[0].left + 20, line), (plus.left, line))
+        tanh = diagram.box(boxes[3].left, line + 13, "tanh", "", width=wide, kind="pruned")
+        diagram.arrow((plus.left + 20, line), (tanh.left, tanh.centre))
+        out = diagram.circle(boxes[3].left + wide + 30, boxes[3].centre, "×")
+        diagram.arrow((tanh.left + wide, tanh.centre), (out.middle, tanh.centre), (out.middle, out.top))
+        diagram.arrow((boxes[3].left + wide, boxes[3].centre), (out.left, out.centre))
+        state = diagram.box(out.left - 32, line - 34, "h' and c'", f"{width} each", kind="best", width=84)
+        diagram.arrow((plus.middle, plus.top), (plus.middle, state.centre), (state.left, state.centre))
+        diagram.arrow((out.left + 20, out.centre), (out.left + 38, out.centre), (out.left + 38, state.bottom))
+    else:
+        formula = "(1 - z) n + z h" if config.cell == "gru" else ""
+        state = diagram.box(
+            left, top, f"h' = {formula}" if formula else "h'", f"{width}", kind="best", width=inputs.width
+        )
+        for box in boxes:
+            diagram.arrow((box.middle, box.top), (box.middle, state.bottom))
+
+
+def draw_feedforward(name: str, config: FeedforwardConfig, shapes: Shapes) -> Diagram:
+    """The vectors of the window side by side, and the layers on them."""
+    diagram = _titled(name, _kind(config), shapes)
+    size, _ = shapes["embedding.weight"]
+    shown = min(config.window, STEPS)
+    wide = (WIDTH - 12 * (shown - 1)) / shown
+    names = [f"w{i - shown}" if i - shown else "" for i in range(shown)]
+    if config.window > shown:
+        names[0] = f"w-{config.window} ..."
+    vectors = []
+    for i, name in enumerate(names):
+        token = diagram.box(i * (wide + 12), 0, name, "", width=wide, kind="pruned")
+        vectors.append(diagram.box(token.left, token.top - GAP, f"{config.input_width}", "", width=wide))
+        diagram.up(token, vectors[-1])
+    note = f"{config.window} × {config.input_width} = {config.window * config.input_width:,}"
+    joined = diagram.box(0, vectors[0].top - GAP, "the vectors, one after the other", note, kind="pruned")
+    for box in vectors:
+        diagram.arrow((box.middle, box.top), (box.middle, joined.bottom))
+    below = joined
+    for layer in range(config.layers):
+        read = config.width if layer else config.window * config.input_width
+        note = f"{read:,} → {config.width:,}"
+        below = _above(diagram, below, f"layer {layer + 1}: {config.activation}", note)
+    below = _memory(diagram, below, config, shapes)
+    output = _above(diagram, below, "output", _output_note(size, config.output_width, config.tied, shapes))
+    _above(diagram, output, "softmax: P(next token)", f"V {size:,}", kind="best")
+    return diagram
+
+
+def draw_seq2seq(name: str, config: Seq2SeqConfig, shapes: Shapes) -> Diagram:
+    """The encoder on the left, the decoder on the right, and what the one gives to the other."""
+    diagram = _titled(name, "Encoder and decoder", shapes)
+    width, right = config.width, WIDTH + 130
+    left = diagram.box(0, 0, "source tokens", "", kind="pruned")
+    below = _above(diagram, left, "vectors of source tokens", f"D {width:,}")
+    encoder = below
+    if config.encoder != "none":
+        first = len(diagram.boxes)
+        inside = _inside(config.encoder, "in both directions")
+        encoder = _above(diagram, below, f"{_layer(config.encoder)} layer", inside, gap=GAP + 16)
+        diagram.frame(first, f"encoder, {_layers(config.encoder_layers)}{_each(shapes, 'reader.')}", 14)
+    target = diagram.box(right, 0, "target tokens so far", "", kind="pruned")
+    above = _above(diagram, target, "vectors of target tokens", f"D {width:,}")
+    first = len(diagram.boxes)
+    decoder = f"{_layer(config.decoder)} layer"
+    layer = _above(diagram, above, decoder, _inside(config.decoder, ""), gap=GAP + 16)
+    if config.attention == "none":
+        diagram.arrow((encoder.left + WIDTH, encoder.centre), (layer.left, layer.centre))
+        top = layer
+    else:
+        what = f"{config.attention} attention to the source"
+        top = _above(diagram, layer, what, f"score: {config.score}".replace("_", " "), kind="finished")
+        diagram.arrow(
+            (encoder.left + WIDTH, encoder.centre),
+            (right - 40, encoder.centre),
+            (right - 40, top.centre),
+            (right, top.centre),
+        )
+    diagram.frame(first, f"decoder, {_layers(config.decoder_layers)}{_each(shapes, 'decoder.')}", 14)
+    size = next((shape[0] for name, shape in shapes.items() if name.startswith("output") and len(shape) == 2), 0)
+    output = _above(diagram, top, "output", f"D {width:,} → V {size:,}" if size else "", gap=GAP + 26)
+    _above(diagram, output, "softmax: P(next target token)", "", kind="best")
+    return diagram
+
+
+def _above(diagram: Diagram, below: Box, text: str, note: str, *, gap: float = GAP, **looks: Any) -> Box:
+    """A box above another one, with an arrow between them."""
+    width = float(looks.get("width", WIDTH))
+    box = diagram.box(below.middle - width / 2, below.top - gap, text, note, **looks)
+    diagram.up(below, box)
+    return box
+
+
+def _sum(diagram: Diagram, entry: Box, below: Box) -> Box:
+    """A plus above a sub-layer, to which its input comes past it."""
+    plus = diagram.circle(below.middle, below.top - GAP, "+")
+    diagram.up(below, plus)
+    _residual(diagram, entry, plus, below.left - 14)
+    return plus
+
+
+def _residual(diagram: Diagram, entry: Box, plus: Box, left: float) -> None:
+    turn = entry.top - 8
+    diagram.arrow((entry.middle, turn), (left, turn), (left, plus.centre), (plus.left, plus.centre))
+
+
+def _memory(diagram: Diagram, below: Box, config: NetworkConfig, shapes: Shapes, width: float = WIDTH) -> Box:
+    """The n-gram memory that is added to what the output reads, if there is one. width: of the box; a narrow one has
+    only its name.
+    """
+    if not config.ngram_memory:
+        return below
+    lengths = config.ngram_memory - 1
+    note = f"{lengths} × {config.ngram_rows:,} × {config.ngram_width}{_count(shapes, 'ngram_memory.table')}"
+    if width < WIDTH:
+        return _above(diagram, below, "+ n-grams", "", width=width, kind="finished")
+    return _above(diagram, below, "+ n-gram memory", note, width=width, kind="finished")
+
+
+def _norm(norm: str) -> str:
+    return {"layer": "LayerNorm", "rms": "RMSNorm"}.get(norm, norm)
+
+
+def _inside(part: str, recurrent: str) -> str:
+    """What a layer of the encoder or the decoder consists of. recurrent: what to say of a recurrent one."""
+    return {"transformer": "self-attention, feed-forward", "convolution": ""}.get(part, recurrent)
+
+
+def _layer(part: str) -> str:
+    return {"transformer": "Transformer", "convolution": "convolution", "hierarchical": "hierarchical LSTM"}.get(
+        part, part.upper()
+    )
+
+
+def _layers(count: int) -> str:
+    return f"{count} layer{'s' * (count > 1)}"
+
+
+def _sum_of(shapes: Shapes, start: str) -> int:
+    return sum(math.prod(shape) for name, shape in shapes.items() if name.startswith(start))
+
+
+def _count(shapes: Shapes, start: str) -> str:
+    total = _sum_of(shapes, start)
+    return f" = {total:,}" if total else ""
+
+
+def _each(shapes: Shapes, start: str) -> str:
+    total = _sum_of(shapes, start)
+    return f": {total:,} parameters" if total else ""
+
+
+def _output_note(size: int, width: int, tied: bool, shapes: Shapes) -> str:
+    return f"D {width:,} → V {size:,}{', the vectors of tokens' if tied else _count(shapes, 'output.')}"
+
+
+def draw_parts(name: str, config: Any, shapes: Shapes) -> Diagram:
+    """Of any other network: its modules in their order, with their shapes."""
+    diagram = _titled(name, _kind(config), shapes)
+    below: Box | None = None
+    for name, shape in shapes.items():
+        if len(shape) < 2:  # biases are counted with their matrices
+            continue
+        note = f"{' × '.join(f'{size:,}' for size in shape)} = {math.prod(shape):,}"
+        text = name.removesuffix(".weight").replace("_", " ")
+        below = diagram.box(0, 0, text, note) if below is None else _above(diagram, below, text, note)
+    return diagram
+
+
+def _titled(name: str, kind: str, shapes: Shapes) -> Diagram:
+    total = sum(math.prod(shape) for shape in shapes.values())
+    return Diagram(name, f"{kind}, {total:,} parameters")
+
+
+def _kind(config: object) -> str:
+    return type(config).__name__.removesuffix("Config")

@@ -1,0 +1,189 @@
+"""ClassifierModel: labels texts, words, trees and other inputs; draws a page of inputs with their predicted labels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+import numpy as np
+
+from chainrule.base.files import check_new_file, replace_file
+from chainrule.errors import SettingError
+from chainrule.features.classify.label_pages import (
+    DrawnGraph,
+    DrawnPicture,
+    labelled_graphs_page,
+    labelled_pictures_page,
+)
+from chainrule.features.vision.pictures.picture import as_picture
+from chainrule.models.model import Model
+from chainrule.models.progress_line import ProgressOption, callback, shows_progress
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterable, Sequence
+
+    from jaxtyping import Float32
+    from numpy import ndarray
+
+    from chainrule.evaluation.classification import Classification
+    from chainrule.features.classify.classification import Predicted, UnitVectors
+    from chainrule.features.classify.network.classifier import FineTunedClassifier
+    from chainrule.features.classify.ratings import RatingMeasurement
+    from chainrule.features.trees.structures.graph import Graph
+    from chainrule.features.vision.object_detection import BoxMeasurement
+    from chainrule.features.vision.pictures.boxes import Detection
+
+
+class ClassifierModel(Model):
+    """A network that labels inputs, or units of inputs, such as words."""
+
+    capability: ClassVar[str] = "labels texts"
+
+    def classify(self, inputs: Iterable[Any]) -> list[Predicted]:
+        """The labels of inputs, such as texts, or of their units, such as words.
+
+        Raises MarkerError, TypeError; SettingError where inputs are not what it reads.
+
+        good:  [predicted] = classifier.classify(["a text"]); predicted.best
+        """
+        from chainrule.features.classify.inputs import inputs_of
+
+        return inputs_of(self.classifier).predict(self.classifier, self.tokenizer, self._checked(inputs))
+
+    def embed(self, inputs: Iterable[Any]) -> Float32[ndarray, "units D"]:
+        """A vector for each input, or for each of all units: what the network predicts labels from.
+
+        Raises SettingError where it was fine-tuned, or inputs are not what it reads; MarkerError, TextError.
+        """
+        found = self.embed_units(inputs)
+        return np.concatenate([own.vectors for own in found]) if found else np.empty((0, 0), np.float32)
+
+    def embed_units(self, inputs: Iterable[Any]) -> list[UnitVectors]:
+        """As `embed`, for each input by itself, with its units. Raises as `embed`."""
+        from chainrule.features.classify.inputs import inputs_of
+
+        return inputs_of(self.classifier).embed(self.classifier, self.tokenizer, self._checked(inputs))
+
+    def _checked(self, inputs: Iterable[Any]) -> Sequence[Any]:
+        from chainrule.features.classify.inputs import inputs_of
+
+        return inputs_of(self.classifier).given(inputs)
+
+    def draw(self, inputs: Iterable[Any], path: str | os.PathLike[str], *, overwrite: bool = False) -> list[Predicted]:
+        """The labels of inputs, as `classify` gives them, which are also drawn on a page (.html) that needs no other
+        file.
+
+        So far only for classifiers of graphs. Raises SettingError, OutputError, and what `classify` raises.
+
+        good:  classifier.draw(graphs, "labels.html")
+        """
+        inputs = list(inputs)
+        check_page(self.classifier, path, overwrite=overwrite)
+        found = self.classify(inputs)
+        draw_labels(self.classifier, inputs, found, path, overwrite=overwrite)
+        return found
+
+    @shows_progress
+    def assess(self, examples: Iterable[Any], progress: ProgressOption = None) -> Classification:
+        """How well a classifier does on labelled inputs; a label that training has not seen counts as wrong.
+
+        examples: as `read_labelled` gives them for texts. Raises TextError where it knows none of the
+        labels.
+
+        good:  classifier.assess(chainrule.read_labelled("heldout.tsv")).accuracy
+        """
+        progress = callback(progress)
+        from chainrule.features.classify.inputs import assess
+
+        return assess(self.classifier, self.tokenizer, examples, progress)
+
+    @shows_progress
+    def detect(
+        self, pictures: Iterable[Any], *, least: float = 0.5, progress: ProgressOption = None
+    ) -> list[list[Detection]]:
+        """The boxes of each picture, best first, in its own pixels. least: the lowest score of a box that is kept.
+
+        pictures: paths, pixels or `Picture`s. Raises SettingError where it was not trained with unit="box"; TextError.
+
+        good:  [boxes] = detector.detect(["street.jpg"]); boxes[0].label
+        """
+        progress = callback(progress)
+        from chainrule.features.classify.inputs import detect
+
+        return detect(self.classifier, pictures, least, progress)
+
+    @shows_progress
+    def assess_boxes(self, examples: Iterable[Any], progress: ProgressOption = None) -> BoxMeasurement:
+        """How well a classifier of the unit box finds boxes: average precision at an overlap of 0.5.
+
+        examples: as `read_boxes` gives them. Raises SettingError; TextError where there is no box.
+        """
+        progress = callback(progress)
+        from chainrule.features.classify.inputs import assess_boxes
+
+        return assess_boxes(self.classifier, examples, progress)
+
+    @shows_progress
+    def assess_ratings(self, pairs: Iterable[Any], progress: ProgressOption = None) -> RatingMeasurement:
+        """How well a classifier of the unit rating predicts those of pairs.
+
+        pairs: as `read_labelled_pairs` gives them, with ratings. Raises SettingError; TextError where a rating is no
+        number.
+        """
+        progress = callback(progress)
+        from chainrule.features.classify.inputs import assess_ratings
+
+        return assess_ratings(self.classifier, self.tokenizer, pairs, progress)
+
+    @property
+    def classifier(self) -> FineTunedClassifier:
+        """The engine. Raises ModelFormatError as `engine`."""
+        return cast("FineTunedClassifier", self.engine)
+
+
+def check_page(classifier: Any, path: str | os.PathLike[str], *, overwrite: bool) -> None:
+    """Raises SettingError where there is no drawing of what a classifier reads, or the name does not end in .html;
+    OutputError if the page cannot be written.
+    """
+    target, reads = Path(path), getattr(classifier, "reads", "text")
+    if reads not in _PAGES:
+        raise SettingError(f"this classifier reads a {reads}; pages are drawn of a {', a '.join(_PAGES)}")
+    if target.suffix.lower() != ".html":
+        raise SettingError(f"{target}: the name of a page must end in .html")
+    check_new_file(target, overwrite=overwrite)
+
+
+def draw_labels(
+    classifier: Any, inputs: Sequence[Any], found: Sequence[Predicted], path: str | os.PathLike[str], *, overwrite: bool
+) -> None:
+    """Writes the page. found: the predicted labels of the inputs. Raises as `check_page`, and OutputError."""
+    check_page(classifier, path, overwrite=overwrite)
+    page = _PAGES[classifier.reads](inputs, found, classifier.unit)
+    with replace_file(Path(path)) as file:
+        file.write(page.encode())
+
+
+def _graphs_page(graphs: Sequence[Graph], found: Sequence[Predicted], unit: str) -> str:
+    drawn = []
+    for number, (graph, predicted) in enumerate(zip(graphs, found, strict=True), 1):
+        names = [graph.shown(node) for node in range(len(graph))]
+        title, labels = f"Graph {number}", predicted.best
+        if unit == "graph":
+            [(label, probability)] = labels
+            title, labels = f"{title}: {label}, {probability:.1%}", []
+        drawn.append(DrawnGraph(title, names, graph.edges, labels))
+    return labelled_graphs_page("Labelled graphs", drawn)
+
+
+def _pictures_page(inputs: Sequence[Any], found: Sequence[Predicted], unit: str) -> str:
+    pictures = [as_picture(given) for given in inputs]
+    drawn = [DrawnPicture(own.name, own.pixels, of.log_probs) for own, of in zip(pictures, found, strict=True)]
+    return labelled_pictures_page("Labelled pictures", found[0].labels if found else (), drawn)
+
+
+# By the kind of inputs that a classifier reads: a function from inputs, their labels and the labelled unit to HTML.
+_PAGES: dict[str, Callable[[Sequence[Any], Sequence[Predicted], str], str]] = {
+    "graph": _graphs_page,
+    "picture": _pictures_page,
+}

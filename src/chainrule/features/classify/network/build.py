@@ -1,0 +1,220 @@
+"""Builds classifiers from their configurations, by a table with a line for each; takes them apart for saving."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+import torch
+
+from chainrule.base.options import config_from_json
+from chainrule.errors import ModelFormatError, SettingError
+from chainrule.features.classify.network.classifier import FineTunedClassifier, ScratchClassifier, layer_widths
+from chainrule.features.classify.network.config import (
+    LABELLING,
+    BagLabelling,
+    ConvolutionBagLabelling,
+    ConvolutionLabelling,
+    GraphLabelling,
+    GRULabelling,
+    LSTMLabelling,
+    RNNLabelling,
+    TransformerLabelling,
+    TreeLabelling,
+    labelling_name,
+    labelling_settings,
+)
+from chainrule.features.classify.network.texts import (
+    ConvolutionLayers,
+    NoLayers,
+    PairBody,
+    RecurrentLayers,
+    SharedWords,
+    TextBody,
+    TransformerLayers,
+)
+from chainrule.features.trees.graph_networks import GraphBody
+from chainrule.features.trees.tree_networks import TreeBody
+from chainrule.features.vision.network.build import PICTURE_BODIES
+from chainrule.features.vision.network.detector import BoxDetector
+from chainrule.neural.build import build
+from chainrule.neural.layers.basic import layer_stack
+from chainrule.neural.saving import arrays_of, check_layers, filled_network, layers_of, network_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy import ndarray
+
+    from chainrule.features.classify.network.classifier import Body
+    from chainrule.features.classify.network.config import RecurrentLabelling
+    from chainrule.features.vision.network.config import PictureLabelling
+    from chainrule.neural.config import NetworkConfig
+    from chainrule.neural.config.network import LabellingConfig
+
+    Json = dict[str, Any]
+    Arrays = dict[str, ndarray]
+
+
+def build_classifier(
+    config: LabellingConfig, labels: Sequence[str], unit: str, vocabulary_size: int, *, compares_words: bool = True
+) -> ScratchClassifier | BoxDetector:
+    """A classifier with initial weights, drawn from torch's random generator.
+
+    unit: what is labelled, such as text or word; pair or rating for two inputs; box for a detector. vocabulary_size:
+    the number of tokens that inputs may have; 0 if they have none. compares_words: whether a classifier of two texts
+    reads what words they share, which those saved by older versions do not. Raises SettingError.
+    """
+    if unit == "pixel" and not getattr(config, "labels_pixels", False):
+        raise SettingError(
+            f"{labelling_name(config)} labels whole pictures, not pixels; take the network grid, or padded "
+            "convolutions whose pooling divides the size"
+        )
+    is_pair = unit in ("pair", "rating")
+    # Of a pair, no inputs are dropped, since |a - b| would be the difference of two noises.
+    own = replace(config, dropout=0.0) if is_pair and config.reads == "text" else config
+    body: Any = _BODIES[type(config)](own, vocabulary_size, unit)
+    if unit == BoxDetector.unit:
+        return BoxDetector(cast("PictureLabelling", config), body, body.layers.width, labels)
+    if is_pair:
+        is_directed = unit == "pair"
+        compares = compares_words and config.reads == "text"
+        shared = SharedWords(vocabulary_size, is_directed=is_directed) if compares else None
+        body = PairBody(body, shared, is_directed=is_directed)
+    return ScratchClassifier(config, body, labels, unit)
+
+
+def _bag(config: BagLabelling, vocabulary_size: int, unit: str) -> TextBody:
+    widths = [config.embedding_width, *[config.width] * config.layers]
+    layers = layer_stack(widths, "relu", config.dropout)
+    return TextBody(config, vocabulary_size, unit, NoLayers(widths[0]), "mean", layers, widths[-1])
+
+
+def _recurrent(config: RecurrentLabelling, vocabulary_size: int, unit: str) -> TextBody:
+    return TextBody(config, vocabulary_size, unit, RecurrentLayers(config), config.pooling)
+
+
+def _convolution(config: ConvolutionLabelling, vocabulary_size: int, unit: str) -> TextBody:
+    return TextBody(config, vocabulary_size, unit, ConvolutionLayers(config), "max")
+
+
+def _convolution_bag(config: ConvolutionBagLabelling, vocabulary_size: int, unit: str) -> TextBody:
+    layers = ConvolutionLayers(config, keeps_input=True)
+    return TextBody(config, vocabulary_size, unit, layers, "max", summed=config.embedding_width)
+
+
+def _transformer(config: TransformerLabelling, vocabulary_size: int, unit: str) -> TextBody:
+    settled = replace(config, embedding_width=config.embedding_width or config.width)
+    return TextBody(settled, vocabulary_size, unit, TransformerLayers(settled), "mean")
+
+
+def _tree(config: TreeLabelling, vocabulary_size: int, unit: str) -> TreeBody:
+    return TreeBody(config, vocabulary_size)
+
+
+# (configuration, vocabulary size, unit) -> body, by the type of the configuration.
+_BODIES: dict[type[LabellingConfig], Callable[[Any, int, str], Body[Any]]] = {
+    BagLabelling: _bag,
+    LSTMLabelling: _recurrent,
+    GRULabelling: _recurrent,
+    RNNLabelling: _recurrent,
+    ConvolutionLabelling: _convolution,
+    ConvolutionBagLabelling: _convolution_bag,
+    TransformerLabelling: _transformer,
+    TreeLabelling: _tree,
+    GraphLabelling: GraphBody,
+    **PICTURE_BODIES,
+}
+
+
+def to_state(
+    model: FineTunedClassifier | ScratchClassifier | BoxDetector, family_of: Callable[[NetworkConfig], str]
+) -> tuple[Json, Arrays]:
+    """The arrays of the network get the prefix `network.` or `body.`, those of the head the prefix `head.`.
+
+    family_of: the name of the family of a configuration.
+    """
+    labels: Json = {"labels": list(model.labels), "unit": model.unit}
+    if isinstance(model, FineTunedClassifier):
+        return {"base": family_of(model.network.config), **network_settings(model.network), **labels}, arrays_of(model)
+    return {"scratch": labelling_settings(model.config), **labels}, arrays_of(model)
+
+
+def from_state(
+    settings: Json, arrays: Arrays, vocabulary_size: int, bases: Mapping[str, type[NetworkConfig]]
+) -> FineTunedClassifier | ScratchClassifier | BoxDetector:
+    """The classifier of settings and arrays, which it uses without a copy. Raises ModelFormatError.
+
+    bases: the configuration of each family of networks that can be fine-tuned.
+    """
+    if "scratch" in settings:
+        return _from_scratch(settings, arrays, vocabulary_size)
+    base = settings.get("base")
+    if not isinstance(base, str) or base not in bases:
+        raise ModelFormatError(f"the classifier's base is {base!r}, which is not a family of networks in this version")
+    return _fine_tuned(settings, arrays, vocabulary_size, bases[base])
+
+
+def _fine_tuned(settings: Json, arrays: Arrays, vocabulary_size: int, kind: type[NetworkConfig]) -> FineTunedClassifier:
+    """A fine-tuned network. kind: its configuration. Raises ModelFormatError."""
+    labels, unit = _labels_of(settings), settings.get("unit")
+    if unit not in ("text", "word", "pair"):
+        raise ModelFormatError(f"the classifier's unit is {unit!r}; expected text, word or pair")
+    config: NetworkConfig = config_from_json(kind, settings.get("network"))
+    check_layers(getattr(config, "layers", 0), arrays)
+    shapes = [arrays[name].shape if name in arrays else () for name in ("mix", "head.weight")]
+    if [len(shape) for shape in shapes] != [1, 2]:
+        raise ModelFormatError(
+            f"the arrays of the classifier's head have the shapes {shapes}; expected one and two dimensions: "
+            "the file is damaged"
+        )
+    mixed, width = shapes[0][0], shapes[1][1]
+
+    def build_classifier() -> FineTunedClassifier:
+        return FineTunedClassifier(build(config, vocabulary_size), labels, unit, width=width, mixed_layers=mixed)
+
+    classifier = filled_network(build_classifier, arrays).eval()
+    widths = layer_widths(classifier.network)
+    if width != widths[-1] or mixed not in (0, len(widths)):
+        raise ModelFormatError(
+            f"the head reads {mixed or 1} layers of width {width}, but the network's layers have the widths {widths}; "
+            "fine-tune the classifier again"
+        )
+    return classifier
+
+
+def _from_scratch(settings: Json, arrays: Arrays, vocabulary_size: int) -> ScratchClassifier | BoxDetector:
+    """A network that was trained from scratch. Raises ModelFormatError."""
+    own = settings["scratch"]
+    name = own.get("network") if isinstance(own, dict) else None
+    if not isinstance(own, dict) or not isinstance(name, str) or name not in LABELLING:
+        raise ModelFormatError(f"the classifier's network is {name!r}, which this version does not know")
+    values = {field: value for field, value in own.items() if field != "network"}
+    config: LabellingConfig = config_from_json(LABELLING[name], values)
+    check_layers(layers_of(config), arrays)
+    labels, unit = _labels_of(settings), settings.get("unit")
+    if not isinstance(unit, str):
+        raise ModelFormatError(f"the classifier's unit is {unit!r}; expected what it labels, such as 'text'")
+    compares_words = "body.shared.weights" in arrays
+
+    def build_saved() -> ScratchClassifier | BoxDetector:
+        return build_classifier(config, labels, unit, vocabulary_size, compares_words=compares_words)
+
+    return filled_network(build_saved, arrays).eval()
+
+
+def array_names(config: LabellingConfig, unit: str) -> list[str]:
+    """The names of the arrays of such a classifier, without tokens, in the order of its layers."""
+    with torch.device("meta"):
+        return list(build_classifier(config, ["a", "b"], unit, 0).state_dict())
+
+
+def _labels_of(settings: Json) -> list[str]:
+    """Raises ModelFormatError."""
+    labels = settings.get("labels")
+    least = 1 if settings.get("unit") == BoxDetector.unit else 2
+    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels) or len(labels) < least:
+        raise ModelFormatError(
+            f"the labels of the classifier are {labels!r}; expected a list of {least} or more strings"
+        )
+    return labels

@@ -1,0 +1,213 @@
+"""chainrule classify CLASSIFIER [TEXT]: predicts labels of texts or of their words, or measures a classifier."""
+
+from __future__ import annotations
+
+import math
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import CycloptsError, Parameter
+
+from chainrule.base.progress import silent
+from chainrule.base.tables import count_of
+from chainrule.cli.shared.models import open_model
+from chainrule.cli.shared.options import FILE, Json, ModelMarkerRule, Needs, Overwrite, TextFile
+from chainrule.cli.shared.screen import note, on_one_line, print_json, progress_bar
+from chainrule.cli.shared.texts import (
+    DEFAULT_READING,
+    LabelField,
+    LabelledOptions,
+    Strict,
+    TextOptions,
+    bad_records,
+    note_repairs,
+)
+from chainrule.features.classify.shell_train import assess, describe, note_unseen
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from chainrule.base.progress import Progress
+    from chainrule.features.classify.classification import Predicted
+    from chainrule.features.classify.model import ClassifierModel
+    from chainrule.text.tokenization.vocabulary import Markers
+
+_AT_ONCE = 64  # pictures in which boxes are found at a time
+_PART_BYTES = 1 << 16  # of text, classified at a time
+
+
+def classify(
+    model: Annotated[Path, Parameter(help="A folder that chainrule finetune or train classifier wrote.")],
+    text: TextFile = "-",
+    /,
+    *,
+    data: Annotated[
+        str | None, FILE, Parameter(help="Labelled texts, as for finetune, to measure the classifier on.")
+    ] = None,
+    strict: Annotated[Strict, Needs("data")] = False,
+    label_field: Annotated[LabelField, Needs("data")] = "label",
+    markers: ModelMarkerRule = None,
+    reading: TextOptions = DEFAULT_READING,
+    page: Annotated[
+        Path | None,
+        Parameter(help="Draw the labelled inputs, too: a page, .html. Of graphs and pictures."),
+    ] = None,
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """Label texts, or each of their words.
+
+        $ chainrule classify classifier/ heldout.txt
+
+    Columns: the label, its probability, the normalised text. A classifier of
+    words prints a line for each word as written, and an empty line after each
+    text; one of ratings prints the rating of each pair, then both sides; one of
+    pixels prints the share of each label, then the name of the picture. One of
+    boxes prints a line for each box: label, probability, left, top, right and
+    bottom in pixels, the name of the picture. With --json: an object for each
+    text, with the probabilities of all labels.
+    """
+    from chainrule.features.classify.classification import predict_documents
+    from chainrule.features.classify.inputs import BOX_UNIT, PAIR_UNITS, config_of, inputs_of, predicts_ratings
+    from chainrule.features.classify.model import ClassifierModel, check_page
+
+    if data is not None and text != "-":
+        raise CycloptsError(msg="--data names the texts; leave out TEXT.")
+    if page is not None and data is not None:
+        raise CycloptsError(msg="--page draws predicted labels; leave out --data.")
+    if data is not None:
+        show_accuracy(model, data, markers, reading.labelled(label_field), strict=strict, json=json)
+        return
+    with progress_bar() as progress:
+        labeller = open_model(model, None, markers, progress, kind=ClassifierModel)
+        unit: str = labeller.classifier.unit
+        kind = inputs_of(labeller.classifier)
+        if kind.inputs is not None:
+            if text == "-" or (reading != DEFAULT_READING and unit not in PAIR_UNITS):
+                raise CycloptsError(
+                    msg=f"This classifier labels {kind.plural}: name a file of them, without options of texts."
+                )
+            if unit == BOX_UNIT:
+                if page is not None:
+                    raise CycloptsError(msg="--page draws labels of graphs and pictures, not boxes; leave it out.")
+                _print_boxes(labeller, text, progress, json=json)
+                return
+            columns = reading.labelled(label_field)
+            inputs = columns.inputs(kind, text, config_of(labeller.classifier), progress)
+            found = labeller.classify(inputs) if page is None else labeller.draw(inputs, page, overwrite=overwrite)
+            if unit == "pixel":
+                for picture, prediction in zip(inputs, found, strict=True):
+                    _print_pixels(picture.name, picture.pixels.shape[1], prediction, json=json)
+                return
+            for prediction in found:
+                if predicts_ratings(labeller.classifier):
+                    _print_rating(prediction, json=json)
+                    continue
+                by_unit = unit != kind.units[0]
+                _print(prediction, by_unit, json=json, what="picture" if unit == "picture" else "text")
+            return
+        if page is not None:
+            check_page(labeller.classifier, page, overwrite=overwrite)
+        source = reading.corpus(text)
+        empty = ends = total = 0
+        shown = silent if sys.stdout.isatty() else progress  # a progress bar would break into the output
+        for block in source.blocks_as_they_come(shown, "classifying"):
+            for piece in block.pieces(_PART_BYTES):
+                encoded, documents = labeller.tokenizer.encode_block(piece), piece.documents()
+                ends += sum(_ends_in_label(document, labeller.classifier.labels) for document in documents)
+                total += len(documents)
+                for prediction in predict_documents(labeller.classifier, labeller.tokenizer, encoded, documents):
+                    _print(prediction, unit == "word", json=json)
+                    empty += not any(prediction.units)
+                sys.stdout.flush()
+    note_repairs(source)
+    if 2 * ends > total:
+        note(
+            f"{ends:,} of the {count_of(total, 'text')} end in a tab and a label, which is read as a part of them; "
+            f"`chainrule evaluate {model} {text}` reads labelled texts, and measures"
+        )
+    if empty:
+        note(f"{empty:,} of the texts are empty; their labels mean nothing")
+
+
+def _ends_in_label(document: str, labels: Collection[str]) -> bool:
+    """Whether this is a line of a file of labelled texts."""
+    _, tab, label = document.rpartition("\t")
+    return bool(tab) and label.strip() in labels
+
+
+def show_accuracy(
+    model: Path, data: str, markers: Markers | None, columns: LabelledOptions, *, strict: bool, json: bool
+) -> None:
+    """Prints how well a classifier labels the labelled inputs of a file."""
+    from chainrule.features.classify.inputs import config_of, inputs_of
+    from chainrule.features.classify.model import ClassifierModel
+
+    with progress_bar() as progress:
+        labeller = open_model(model, None, markers, progress, kind=ClassifierModel)
+        kind, network = inputs_of(labeller.classifier), labeller.classifier
+        with bad_records(strict=strict) as on_bad:
+            examples = columns.read(kind, data, network.unit, config_of(network), on_bad, progress)
+        result = assess(labeller, examples, progress)
+    if json:
+        print_json(result.as_json())
+    else:
+        print(describe(result))
+    note_unseen(result)
+
+
+def _print_boxes(detector: ClassifierModel, name: str, progress: Progress, *, json: bool) -> None:
+    """The boxes in a picture, or in each of a folder or file of them, a few pictures at a time."""
+    from chainrule.features.vision.pictures.labelled import picture_paths
+    from chainrule.features.vision.pictures.picture import as_picture
+
+    paths = picture_paths(name)
+    for first in range(0, len(paths), _AT_ONCE):
+        progress("finding boxes", first, len(paths))
+        chosen = paths[first : first + _AT_ONCE]
+        found = detector.detect([as_picture(path) for path in chosen], progress=False)
+        for path, boxes in zip(chosen, found, strict=True):
+            if json:
+                shown = [{"box": list(one.box), "label": one.label, "score": one.score} for one in boxes]
+                print_json({"picture": path, "boxes": shown})
+                continue
+            for one in boxes:
+                sides = " ".join(f"{side:.1f}" for side in one.box)
+                print(f"{one.label}\t{one.score:.6f}\t{sides}\t{on_one_line(path)}")
+
+
+def _print_pixels(name: str, columns: int, prediction: Predicted, *, json: bool) -> None:
+    """The shares of the labels of a picture's pixels; in JSON, the label of each as an index, row by row."""
+    values = prediction.log_probs.argmax(1)
+    if json:
+        rows = values.reshape(-1, columns).tolist()
+        print_json({"picture": name, "names": list(prediction.labels), "labels": rows})
+        return
+    counts = [(int((values == i).sum()), label) for i, label in enumerate(prediction.labels)]
+    shares = [f"{label} {count / len(values):.1%}" for count, label in sorted(counts, reverse=True) if count]
+    print(f"{', '.join(shares)}\t{on_one_line(name)}")
+
+
+def _print_rating(prediction: Predicted, *, json: bool) -> None:
+    if json:
+        print_json({"text": prediction.units[0], "rating": prediction.means[0]})
+    else:
+        print(f"{prediction.means[0]:.4f}\t{on_one_line(prediction.units[0])}")
+
+
+def _print(prediction: Predicted, by_word: bool, *, json: bool, what: str = "text") -> None:
+    """what: the name of the field that holds an input in JSON."""
+    if json:
+        rows = prediction.log_probs.tolist()
+        shares = [{name: math.exp(share) for name, share in zip(prediction.labels, row, strict=True)} for row in rows]
+        labels = [label for label, _ in prediction.best]
+        if by_word:
+            print_json({"words": prediction.units, "labels": labels, "probabilities": shares})
+        else:
+            print_json({what: prediction.units[0], "label": labels[0], "probabilities": shares[0]})
+        return
+    for unit, (label, probability) in zip(prediction.units, prediction.best, strict=True):
+        print(f"{label}\t{probability:.6f}\t{on_one_line(unit)}")
+    if by_word:
+        print()

@@ -1,0 +1,1 @@
+"""Choosing from corpora: filter, detect, rank."""

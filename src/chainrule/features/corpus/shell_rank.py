@@ -1,0 +1,80 @@
+"""chainrule rank MODEL --queries q.txt --documents d.jsonl: the documents under which each query is likeliest."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from chainrule.cli.shared.models import open_model
+from chainrule.cli.shared.options import (
+    FILE,
+    NO_FLAGS,
+    Flags,
+    Json,
+    ModelMarkerRule,
+    ModelPath,
+    WholeNumber,
+    given_settings,
+)
+from chainrule.cli.shared.screen import note, on_one_line, print_json, progress_bar
+from chainrule.decoding.options import RankConfig
+
+
+def rank(
+    model: ModelPath,
+    /,
+    *,
+    queries: Annotated[str, FILE, Parameter(help="A query a line.")],
+    documents: Annotated[str, FILE, Parameter(help="JSON lines, CSV or TSV with the field text, and optionally id.")],
+    by: Annotated[
+        Literal["dirichlet", "jelinek-mercer", "model"],
+        Parameter(
+            help="A unigram model of each document, smoothed by all of them (dirichlet, jelinek-mercer); or the model, "
+            "with the document as its prompt."
+        ),
+    ] = "dirichlet",
+    smoothing: Flags[RankConfig] = NO_FLAGS,
+    top: Annotated[int, WholeNumber, Parameter(help="How many documents to list for each query.")] = 10,
+    judgements: Annotated[
+        str | None, FILE, Parameter(help="Grades of relevance, as TREC's qrels: report MAP and nDCG.")
+    ] = None,
+    markers: ModelMarkerRule = None,
+    json: Json = False,
+) -> None:
+    """Rank documents by the probability of a query.
+
+        $ chainrule rank lm/ --queries queries.txt --documents documents.jsonl
+
+    Columns: the number of the query, the rank, log P(query | document) in nats,
+    the document's id. MODEL tokenizes, unless --by model.
+    """
+    from chainrule.features.corpus.rank import rank as rank_documents
+
+    config = None if by == "model" else RankConfig(smoothing=by, **given_settings(smoothing))
+    with progress_bar() as progress:
+        ranked = rank_documents(
+            open_model(model, None, markers, progress),
+            queries,
+            documents,
+            config,
+            by_model=by == "model",
+            top=top,
+            judgements=judgements,
+            progress=progress,
+        )
+    for query, listed in ranked.documents.items():
+        if not listed:
+            note(f"query {query}: no document has a word of it, so there is no ranking")
+    for row in ranked.to_records():
+        if json:
+            print_json(row)
+        else:
+            print(f"{row['query']}\t{row['rank']}\t{row['log_prob']:.4f}\t{on_one_line(row['document'])}")
+    if judgements is not None and ranked.figures is None:
+        note("no query has a relevant document among the judgements, so there are no figures")
+    elif ranked.figures is not None and json:
+        print_json(ranked.to_dict())
+    elif ranked.figures is not None:
+        figures = ranked.figures
+        print(f"MAP {figures.map:.4f}, nDCG@10 {figures.ndcg:.4f}, queries judged: {figures.queries:,}")

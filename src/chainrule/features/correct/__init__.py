@@ -1,0 +1,1 @@
+"""Correction of spelling and grammar by a noisy channel."""

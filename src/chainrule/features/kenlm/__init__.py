@@ -1,0 +1,1 @@
+"""KenLM's programs and module, with our models."""

@@ -1,0 +1,1 @@
+"""What a course teaches: made data sets and experiments."""

@@ -1,0 +1,103 @@
+"""chainrule experiment NAME: textbook claims about networks, measured, with a plot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from chainrule.cli.shared.options import Json, Number, Overwrite, WholeNumber
+from chainrule.cli.shared.screen import check_plot_option, note, print_json, progress_bar
+from chainrule.features.lectures.experiments import Name
+
+if TYPE_CHECKING:
+    from chainrule.features.lectures.experiments.findings import Findings
+
+
+def experiment(
+    name: Annotated[Name, Parameter(help="What to measure, as above.")],
+    /,
+    *,
+    output: Annotated[
+        Path | None, Parameter(name=("--output", "-o"), help="The plot: .svg, .pdf or .png; by default NAME.svg here.")
+    ] = None,
+    seed: Annotated[int, WholeNumber, Parameter(help="The seed of all random numbers.")] = 0,
+    minutes: Annotated[
+        float | None,
+        Number,
+        Parameter(
+            help="Of experiments that train networks: train for as many steps as fit this time; by default, for a "
+            "minute or two."
+        ),
+    ] = None,
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """Measure what textbooks claim of language models, with a table and a plot.
+
+        $ chainrule experiment gradients
+
+    balance: bias and variance: perplexity by order, parameters, unseen n-grams.
+    retrieval: finding documents by the probability of a query.
+    saturation: tanh, the sigmoid and their slopes.
+    radius: singular values and the spectral radius, over many steps.
+    gradients: how the norm of the gradient changes with distance.
+    memory: carrying one letter through longer and longer strings, by family.
+    agreement: flights ... were, France ... French, by the words between.
+    order: which networks notice that words were shuffled.
+    paths: sequential steps and longest paths, counted on the graph.
+    cost: the time of one layer, by length and width.
+    throughput: tokens a second, read and written, by length.
+    positions: perplexity beyond the trained length, by position encoding.
+    bottleneck: one vector for a source of any length, or attention.
+    attention: scores and ways of attending, on one task.
+    heads: what each head of a Transformer looks at, and what is lost without it.
+    softmax: the largest weight of attention, by width; why to divide by its root.
+    projections: words that look at themselves, with one matrix for q and k or two.
+    dilution: the weight of one key among many, by its score.
+    lookups: one head fetches one word, two fetch two.
+    nonlinearity: the exclusive or, with linear and other layers.
+    places: opinions trained at one place, and asked for at another.
+    nesting: the values of nested expressions, beyond the trained depth.
+    pretraining: few labels, from random weights and from pre-trained ones.
+    race: an LSTM and a Transformer, by training tokens and by time.
+    forcing: a decoder that reads the right words in training, or its own.
+    extrapolation: the loss of a position, by how often it was trained.
+    scaling: the loss by size and training tokens, with a power law.
+    shots: learning from the examples in a prompt.
+    """
+    from chainrule.cli.shared.texts import check_text_target
+    from chainrule.drawing.plots import check_matplotlib, has_matplotlib, write_plot
+    from chainrule.features.lectures.experiments.run import experiment as run
+
+    target = output or Path(f"{name}.svg")
+    check_plot_option("--output", target)
+    if output is not None:
+        check_matplotlib()
+    check_text_target(target, None, overwrite=overwrite)
+    with progress_bar() as progress:
+        findings = run(name, seed=seed, minutes=minutes, progress=progress)
+    is_drawn = has_matplotlib()
+    if is_drawn:
+        write_plot(findings.plot(), target)
+    else:
+        note(f"{target} was not drawn: plots need pip install 'chainrule[report]'")
+    if json:
+        print_json(_as_json(findings))
+        return
+    print(findings)
+    if is_drawn:
+        print(f"wrote {target}")
+
+
+def _as_json(findings: Findings) -> dict[str, Any]:
+    lines = [{"label": line.label, "x": list(line.x), "y": list(line.y)} for line in findings.lines]
+    return {
+        "title": findings.title,
+        "x": findings.x.label,
+        "y": findings.y.label,
+        "lines": lines,
+        "finding": findings.finding,
+        "says": list(findings.says),
+    }

@@ -1,0 +1,100 @@
+"""The architectures of transformers that can be opened and written, each as two tables; relatives share a file."""
+
+from chainrule.features.open.architecture import Architecture
+from chainrule.features.open.architectures.bart import BART, M2M_100, MBART
+from chainrule.features.open.architectures.bert import (
+    BERT,
+    BERT_WITH_PAIRS,
+    DISTILBERT,
+    ELECTRA,
+    MODERNBERT,
+    MPNET,
+    ROBERTA,
+    XLM_ROBERTA,
+)
+from chainrule.features.open.architectures.bert_kin import ALBERT, DEBERTA_V2, DEBERTA_V2_LM
+from chainrule.features.open.architectures.cohere import COHERE, COHERE2, GLM, GLM4
+from chainrule.features.open.architectures.gemma import GEMMA, GEMMA2, GEMMA3
+from chainrule.features.open.architectures.gemma4 import GEMMA4
+from chainrule.features.open.architectures.gpt import BLOOM, FALCON, GPT2, GPT_NEO, GPT_NEOX, GPTJ, OPT
+from chainrule.features.open.architectures.gpt_oss import GPT_OSS
+from chainrule.features.open.architectures.llama import (
+    ERNIE4_5,
+    GRANITE,
+    LLAMA,
+    MISTRAL,
+    MIXTRAL,
+    NANOCHAT,
+    QWEN2,
+    QWEN3,
+    QWEN3_MOE,
+    SMOLLM3,
+)
+from chainrule.features.open.architectures.marian import MARIAN
+from chainrule.features.open.architectures.olmo import EXAONE4, OLMO, OLMO2, OLMO3
+from chainrule.features.open.architectures.phi import PHI, PHI3, STABLELM, STARCODER2
+from chainrule.features.open.architectures.recurrent import LFM2, MAMBA, MAMBA2, QWEN3_5, RWKV
+from chainrule.features.open.architectures.t5 import MT5, T5
+
+ARCHITECTURES: dict[str, Architecture] = {
+    architecture.model_type: architecture
+    for architecture in (
+        GPT2,
+        LLAMA,
+        MISTRAL,
+        QWEN2,
+        QWEN3,
+        GEMMA,
+        GEMMA2,
+        GEMMA3,
+        GEMMA4,
+        SMOLLM3,
+        PHI,
+        PHI3,
+        OLMO,
+        OLMO2,
+        OLMO3,
+        GRANITE,
+        STARCODER2,
+        STABLELM,
+        MIXTRAL,
+        QWEN3_MOE,
+        GPT_OSS,
+        COHERE,
+        COHERE2,
+        GLM,
+        GLM4,
+        ERNIE4_5,
+        EXAONE4,
+        FALCON,
+        GPTJ,
+        BLOOM,
+        LFM2,
+        MAMBA,
+        MAMBA2,
+        RWKV,
+        QWEN3_5,
+        NANOCHAT,
+        GPT_NEOX,
+        OPT,
+        GPT_NEO,
+        BERT,
+        DISTILBERT,
+        ROBERTA,
+        XLM_ROBERTA,
+        MPNET,
+        ELECTRA,
+        MODERNBERT,
+        ALBERT,
+        DEBERTA_V2,
+        MARIAN,
+        BART,
+        MBART,
+        M2M_100,
+        T5,
+        MT5,
+    )
+}
+
+# Of the same model_types, with tensors of other names.
+VARIANTS = (BERT_WITH_PAIRS, DEBERTA_V2_LM)

@@ -1,0 +1,304 @@
+"""LLaMA (Touvron et al. 2023) and relatives with the same tensors. SmolLM2 and TinyLlama are LLaMAs.
+
+Mistral, Qwen 2, ERNIE 4.5 (whose positions rotate neighbours), SmolLM3 (every fourth layer has no positions). Qwen 3:
+queries and keys are normalised. Granite: factors of embeddings, scores, sub-layers and logits. Mixtral and Qwen 3 MoE:
+mixtures of experts. nanochat (Karpathy 2025) is our default Transformer, except that its positions rotate in the
+opposite direction.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from chainrule.features.open.architecture import (
+    ACTIVATIONS,
+    GATED,
+    NEIGHBOURS_ROTATED,
+    QUERY_KEY_VALUE,
+    ROTATED_BACKWARDS,
+    TWO_PARTS,
+    Architecture,
+    Rule,
+    Setting,
+    Tensor,
+    weight_and_bias,
+)
+from chainrule.features.open.positions import ROPE, SLIDING_WINDOW, layer_types
+from chainrule.neural.config import TransformerConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    Json = dict[str, Any]
+
+_BLOCK, _LAYER = "encoder.blocks.{layer}.", "model.layers.{layer}."
+_ATTENTION = tuple(f"{_LAYER}self_attn.{name}_proj" for name in "qkv")
+
+
+def _read_biases(config: Json) -> Json:
+    attention, feed_forward = config.get("attention_bias", False), config.get("mlp_bias", False)
+    without = [] if attention else ["query_key_value", "attention_out"]
+    without += [] if feed_forward else ["feed_forward"]
+    return {"biases": attention or feed_forward, "without_biases": tuple(without) if attention or feed_forward else ()}
+
+
+def _write_biases(config: TransformerConfig) -> Json:
+    return {"attention_bias": config.has_biases("attention_out"), "mlp_bias": config.has_biases("feed_forward")}
+
+
+_BIASES = Rule(("attention_bias", "mlp_bias"), _read_biases, _write_biases)
+
+
+def _settings(activation: str, activations: Mapping[str, str]) -> tuple[Setting | Rule, ...]:
+    """activation: that of files which do not say. activations: ours, by the names that files have."""
+    return (
+        Setting("num_hidden_layers", "layers"),
+        Setting("hidden_size", "width"),
+        Setting("num_attention_heads", "heads"),
+        Setting("num_key_value_heads", "key_value_heads", None),
+        Setting("intermediate_size", "feed_forward_width"),
+        Setting("max_position_embeddings", "context", 2048),
+        Setting("rms_norm_eps", "norm_epsilon", 1e-6),
+        Setting("hidden_act", "feed_forward", activation, activations),
+        Setting("head_dim", "head_width", None),
+        Setting("tie_word_embeddings", "tied", False),
+        ROPE,
+    )
+
+
+_SETTINGS = _settings("silu", GATED)
+
+LLAMA = Architecture(
+    model_type="llama",
+    class_name="LlamaForCausalLM",
+    family="transformer",
+    config=TransformerConfig,
+    implied={"norm": "rms", "norm_gain": True, "embedding_norm": False, "query_key_norm": False},
+    settings=(*_SETTINGS, _BIASES),
+    tensors=(
+        Tensor("embedding.weight", "model.embed_tokens.weight", by_token=True),
+        Tensor(_BLOCK + "norms.0.weight", _LAYER + "input_layernorm.weight"),
+        *weight_and_bias(_BLOCK + "attention.query_key_value", _ATTENTION, QUERY_KEY_VALUE),
+        *weight_and_bias(_BLOCK + "attention.out", _LAYER + "self_attn.o_proj"),
+        Tensor(_BLOCK + "norms.1.weight", _LAYER + "post_attention_layernorm.weight"),
+        *weight_and_bias(_BLOCK + "feed_forward.up", (_LAYER + "mlp.gate_proj", _LAYER + "mlp.up_proj"), TWO_PARTS),
+        *weight_and_bias(_BLOCK + "feed_forward.down", _LAYER + "mlp.down_proj"),
+        Tensor("encoder.norm.weight", "model.norm.weight"),
+        Tensor("output.weight", "lm_head.weight", by_token=True),
+    ),
+    ignored=("attention_dropout", "pretraining_tp", "rope_interleaved"),
+    ignored_tensors=(r"model\.layers\.\d+\.self_attn\.rotary_emb\.inv_freq",),
+)
+MISTRAL = replace(
+    LLAMA,
+    model_type="mistral",
+    class_name="MistralForCausalLM",
+    settings=(*_SETTINGS, SLIDING_WINDOW),
+)
+_QWEN_LAYERS = layer_types(
+    lambda config, layer: bool(config.get("use_sliding_window")) and layer >= config.get("max_window_layers", 28),
+    *("use_sliding_window", "max_window_layers"),
+)
+
+
+def _read_qwen_layers(config: Json) -> Json:
+    """Without use_sliding_window, transformers ignores sliding_window."""
+    return _QWEN_LAYERS.read(config if config.get("use_sliding_window") else {**config, "sliding_window": None})
+
+
+def _write_qwen_layers(config: TransformerConfig) -> Json:
+    return {"use_sliding_window": config.window is not None, **_QWEN_LAYERS.write(config)}
+
+
+QWEN_LAYERS = Rule(_QWEN_LAYERS.fields, _read_qwen_layers, _write_qwen_layers)
+
+QWEN2 = replace(
+    LLAMA,
+    model_type="qwen2",
+    class_name="Qwen2ForCausalLM",
+    implied={**LLAMA.implied, "biases": True, "without_biases": ("attention_out", "feed_forward")},
+    settings=(*_SETTINGS, QWEN_LAYERS),
+)
+
+
+def with_head_width(width: int, rows: tuple[Setting | Rule, ...] = _SETTINGS) -> tuple[Setting | Rule, ...]:
+    """The same settings, with another width of heads where config.json does not say."""
+    return tuple(Setting("head_dim", "head_width", width) if _is_of(row, "head_dim") else row for row in rows)
+
+
+def _is_of(row: Setting | Rule, name: str) -> bool:
+    return isinstance(row, Setting) and row.theirs == name
+
+
+# The gains of queries and keys.
+QUERY_KEY_GAINS = (
+    Tensor(_BLOCK + "attention.gains.0", _LAYER + "self_attn.q_norm.weight"),
+    Tensor(_BLOCK + "attention.gains.1", _LAYER + "self_attn.k_norm.weight"),
+)
+
+QWEN3 = replace(
+    LLAMA,
+    model_type="qwen3",
+    class_name="Qwen3ForCausalLM",
+    implied={**LLAMA.implied, "query_key_norm": True},
+    settings=(*with_head_width(128), _BIASES, QWEN_LAYERS),
+    tensors=(*LLAMA.tensors, *QUERY_KEY_GAINS),
+)
+
+_FEED_FORWARD = _BLOCK + "feed_forward."
+
+
+def with_experts(gate: str, expert: str, names: tuple[str, str, str]) -> tuple[Tensor, ...]:
+    """The tensors of a LLaMA with experts. gate: the router's name. names: of a gate, what it multiplies, and down."""
+    first, second, down = (f"{_LAYER}{expert}.{name}.weight" for name in names)
+    return (
+        *(row for row in LLAMA.tensors if not row.ours.startswith(_FEED_FORWARD)),
+        Tensor(_FEED_FORWARD + "router.weight", _LAYER + gate + ".weight"),
+        Tensor(_FEED_FORWARD + "experts.{expert}.up.weight", (first, second), TWO_PARTS),
+        Tensor(_FEED_FORWARD + "experts.{expert}.down.weight", down),
+    )
+
+
+MIXTRAL = replace(
+    MISTRAL,
+    model_type="mixtral",
+    class_name="MixtralForCausalLM",
+    implied={**LLAMA.implied, "normalised_experts": True},
+    settings=(
+        *MISTRAL.settings,
+        Setting("num_local_experts", "experts", 8),
+        Setting("num_experts_per_tok", "chosen_experts", 2),
+    ),
+    tensors=with_experts("block_sparse_moe.gate", "block_sparse_moe.experts.{expert}", ("w1", "w3", "w2")),
+    ignored=(*LLAMA.ignored, "output_router_logits", "router_aux_loss_coef", "router_jitter_noise"),
+)
+
+
+def _read_experts(config: Json) -> Json:
+    if config.get("decoder_sparse_step", 1) != 1 or config.get("mlp_only_layers"):
+        raise ValueError("layers without experts between those with them are not supported")
+    count = config.get("num_experts", config.get("num_local_experts", 128))
+    return {"experts": count, "feed_forward_width": config.get("moe_intermediate_size", 768)}
+
+
+def _write_experts(config: TransformerConfig) -> Json:
+    return {"num_experts": config.experts, "moe_intermediate_size": config.hidden_width}
+
+
+QWEN3_MOE = replace(
+    QWEN3,
+    model_type="qwen3_moe",
+    class_name="Qwen3MoeForCausalLM",
+    settings=(
+        *(row for row in QWEN3.settings if not _is_of(row, "intermediate_size")),
+        Setting("num_experts_per_tok", "chosen_experts", 8),
+        Setting("norm_topk_prob", "normalised_experts", False),
+        Rule(
+            ("num_experts", "num_local_experts", "moe_intermediate_size", "decoder_sparse_step", "mlp_only_layers"),
+            _read_experts,
+            _write_experts,
+        ),
+    ),
+    tensors=(
+        *with_experts("mlp.gate", "mlp.experts.{expert}", ("gate_proj", "up_proj", "down_proj")),
+        *QUERY_KEY_GAINS,
+    ),
+    ignored=(*MIXTRAL.ignored, "intermediate_size"),
+)
+
+
+def _read_unrotated(config: Json) -> Json:
+    layers, interval = config["num_hidden_layers"], config.get("no_rope_layer_interval") or 4
+    rotated = config.get("no_rope_layers")
+    if rotated is None:
+        rotated = [int((layer + 1) % interval != 0) for layer in range(layers)]
+    if len(rotated) != layers:
+        raise ValueError(f"they name {len(rotated)} layers; expected {layers}")
+    return {"unrotated_layers": tuple(layer for layer, own in enumerate(rotated) if not own)}
+
+
+def _write_unrotated(config: TransformerConfig) -> Json:
+    return {"no_rope_layers": [int(layer not in config.unrotated_layers) for layer in range(config.layers)]}
+
+
+SMOLLM3 = replace(
+    LLAMA,
+    model_type="smollm3",
+    class_name="SmolLM3ForCausalLM",
+    settings=(
+        *(
+            Setting("tie_word_embeddings", "tied", True) if _is_of(row, "tie_word_embeddings") else row
+            for row in _SETTINGS
+        ),
+        _BIASES,
+        QWEN_LAYERS,
+        Rule(("no_rope_layers", "no_rope_layer_interval"), _read_unrotated, _write_unrotated),
+    ),
+)
+
+
+def _read_scaling(config: Json) -> Json:
+    return {"logit_scale": 1 / config.get("logits_scaling", 1.0)}
+
+
+GRANITE = replace(
+    LLAMA,
+    model_type="granite",
+    class_name="GraniteForCausalLM",
+    settings=(
+        *LLAMA.settings,
+        Setting("embedding_multiplier", "embedding_scale", 1.0),
+        Setting("attention_multiplier", "attention_scale", 1.0),
+        Setting("residual_multiplier", "residual_scale", 1.0),
+        Rule(("logits_scaling",), _read_scaling, lambda config: {"logits_scaling": 1 / config.logit_scale}),
+    ),
+)
+
+ERNIE4_5 = replace(
+    LLAMA,
+    model_type="ernie4_5",
+    class_name="Ernie4_5ForCausalLM",
+    settings=(
+        *(
+            Setting("tie_word_embeddings", "tied", True) if _is_of(row, "tie_word_embeddings") else row
+            for row in with_head_width(128)
+        ),
+        Setting("use_bias", "biases", False),
+    ),
+    tensors=tuple(
+        row._replace(change=NEIGHBOURS_ROTATED) if row.change is QUERY_KEY_VALUE else row for row in LLAMA.tensors
+    ),
+)
+
+
+def _read_cap(config: Json) -> Json:
+    """Without the field, transformers caps logits at 15; null caps none."""
+    return {"logit_cap": config.get("final_logit_softcapping", 15.0)}
+
+
+NANOCHAT = Architecture(
+    model_type="nanochat",
+    class_name="NanoChatForCausalLM",
+    family="transformer",
+    config=TransformerConfig,
+    implied={"norm": "rms", "norm_gain": False, "embedding_norm": True, "query_key_norm": True, "biases": False},
+    settings=(
+        *_settings("relu2", ACTIVATIONS),
+        Rule(("final_logit_softcapping",), _read_cap, lambda config: {"final_logit_softcapping": config.logit_cap}),
+    ),
+    tensors=(
+        Tensor("embedding.weight", "model.embed_tokens.weight", by_token=True),
+        Tensor(
+            _BLOCK + "attention.query_key_value.weight",
+            tuple(f"{name}.weight" for name in _ATTENTION),
+            ROTATED_BACKWARDS,
+        ),
+        Tensor(_BLOCK + "attention.out.weight", _LAYER + "self_attn.o_proj.weight"),
+        Tensor(_BLOCK + "feed_forward.up.weight", _LAYER + "mlp.fc1.weight"),
+        Tensor(_BLOCK + "feed_forward.down.weight", _LAYER + "mlp.fc2.weight"),
+        Tensor("output.weight", "lm_head.weight", by_token=True),
+    ),
+    fixed={"attention_bias": False},
+    ignored=("attention_dropout",),
+)

@@ -1,0 +1,454 @@
+"""The architectures of GGUF files, each as one of Hugging Face: names of tensors and of fields, and what llama.cpp's
+converter had changed in them.
+
+ggml rotates neighbouring pairs of a head where Hugging Face rotates its halves, so the rows of q and k are reordered
+for architectures whose converter had reordered them. Gemma's gains, and Qwen 3.5's, are 1 + w there. What a file does
+not say, since llama.cpp knows it by the name of the architecture, follows from the defaults of config.json.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from chainrule.features.open.gguf import changes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from numpy import ndarray
+
+    from chainrule.features.open.gguf.changes import Change, More
+
+# GGUF's names of tensors -> Hugging Face's; those of a block follow blk.0. and so on; .weight or .bias follows them.
+TENSORS = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
+BLOCK = {
+    "attn_norm": "input_layernorm",
+    "attn_q": "self_attn.q_proj",
+    "attn_k": "self_attn.k_proj",
+    "attn_v": "self_attn.v_proj",
+    "attn_output": "self_attn.o_proj",
+    "attn_q_norm": "self_attn.q_norm",
+    "attn_k_norm": "self_attn.k_norm",
+    "ffn_norm": "post_attention_layernorm",
+    "ffn_gate": "mlp.gate_proj",
+    "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj",
+}
+_NORMS_AFTER = {"post_attention_norm": "post_attention_layernorm", "post_ffw_norm": "post_feedforward_layernorm"}
+_GEMMA_NORMS = {**_NORMS_AFTER, "ffn_norm": "pre_feedforward_layernorm"}
+# Tensors that hold the rows of all experts, and those of one.
+_MIXTRAL = {
+    "ffn_gate_inp": "block_sparse_moe.gate",
+    "ffn_gate_exps": "block_sparse_moe.experts.{expert}.w1",
+    "ffn_up_exps": "block_sparse_moe.experts.{expert}.w3",
+    "ffn_down_exps": "block_sparse_moe.experts.{expert}.w2",
+}
+_QWEN_EXPERTS = {
+    "ffn_gate_inp": "mlp.gate",
+    "ffn_gate_exps": "mlp.experts.{expert}.gate_proj",
+    "ffn_up_exps": "mlp.experts.{expert}.up_proj",
+    "ffn_down_exps": "mlp.experts.{expert}.down_proj",
+}
+
+
+class Kind(NamedTuple):
+    """An architecture in GGUF. names: of tensors of a block that differ from LLaMA's. top: of other tensors, likewise.
+
+    Names of an encoder's blocks begin with enc., of a decoder's with dec.; Hugging Face's then have their {layer}.
+    A name may have its ending, .weight or .bias; then Hugging Face's has none. One that ends with #0, #1 and so on is a
+    part of a tensor, and `joins` has a function that makes it of these parts.
+    layers: what Hugging Face's names of a block begin with. is_paired: whether the rows of q and k are reordered.
+    counts_one: whether gains have 1 added. fields: of config.json that have another name than usual; None for those
+    that do not matter. changes: of tensors, by GGUF's names. more: a function that completes a config.json. reads:
+    a text; one framed by a token on either side; or a source, which a token ends.
+    """
+
+    model_type: str
+    names: Mapping[str, str] = {}  # nobody writes to it
+    top: Mapping[str, str] = {}
+    layers: str = "model.layers.{layer}."
+    is_paired: bool = False
+    counts_one: bool = False
+    fields: Mapping[str, str | None] = {}
+    changes: Mapping[str, Change] = {}
+    joins: Mapping[str, Callable[[list[ndarray]], ndarray]] = {}
+    more: More = lambda config, tensors: {}
+    reads: Literal["text", "framed", "source"] = "text"
+
+
+_GPT2 = {
+    "attn_norm": "ln_1",
+    "attn_qkv": "attn.c_attn",
+    "attn_output": "attn.c_proj",
+    "ffn_norm": "ln_2",
+    "ffn_up": "mlp.c_fc",
+    "ffn_down": "mlp.c_proj",
+}
+_FALCON = {
+    "attn_norm": "input_layernorm",
+    "attn_qkv": "self_attention.query_key_value",
+    "attn_output": "self_attention.dense",
+    "ffn_norm": "post_attention_layernorm",
+    "ffn_up": "mlp.dense_h_to_4h",
+    "ffn_down": "mlp.dense_4h_to_h",
+}
+_BERT = {
+    "attn_q": "attention.self.query",
+    "attn_k": "attention.self.key",
+    "attn_v": "attention.self.value",
+    "attn_output": "attention.output.dense",
+    "attn_output_norm": "attention.output.LayerNorm",
+    "ffn_up": "intermediate.dense",
+    "ffn_down": "output.dense",
+    "layer_output_norm": "output.LayerNorm",
+}
+_BERT_TOP = {
+    "token_embd": "embeddings.word_embeddings",
+    "position_embd": "embeddings.position_embeddings",
+    "token_types": "embeddings.token_type_embeddings",
+    "token_embd_norm": "embeddings.LayerNorm",
+}
+_MODERN = {
+    "attn_norm": "attn_norm",
+    "attn_qkv": "attn.Wqkv",
+    "attn_output": "attn.Wo",
+    "ffn_norm": "mlp_norm",
+    "ffn_up": "mlp.Wi",
+    "ffn_down": "mlp.Wo",
+}
+_GEMMA4 = {
+    "layer_output_scale.weight": "layer_scalar",
+    "inp_gate": "per_layer_input_gate",
+    "proj": "per_layer_projection",
+    "post_norm": "post_per_layer_input_norm",
+    "ffn_gate_inp": "router.proj",
+    "ffn_gate_inp.scale": "router.scale",
+    "ffn_gate_up_exps.weight": "experts.gate_up_proj",
+    "ffn_down_exps.weight": "experts.down_proj",
+    "ffn_down_exps.scale": "router.per_expert_scale",
+    "post_ffw_norm_1": "post_feedforward_layernorm_1",
+    "pre_ffw_norm_2": "pre_feedforward_layernorm_2",
+    "post_ffw_norm_2": "post_feedforward_layernorm_2",
+}
+_OF_GEMMA4 = {
+    "attention.key_length": "global_head_dim",
+    "attention.key_length_swa": "head_dim",
+    "attention.shared_kv_layers": "num_kv_shared_layers",
+    "embedding_length_per_layer_input": "hidden_size_per_layer_input",
+    "expert_count": "num_experts",
+    "expert_used_count": "top_k_experts",
+    **dict.fromkeys(("attention.value_length_swa", "rope.dimension_count", "rope.dimension_count_swa"), None),
+}
+# Of a block of either side, and of T5's layers in it; the last is the feed-forward one.
+_T5_ATTENTION = {"attn_norm": "layer_norm", **{f"attn_{name}": f"SelfAttention.{name}" for name in "qkvo"}}
+_T5_ATTENTION |= {"attn_rel_b": "SelfAttention.relative_attention_bias"}
+_T5_CROSS = {"cross_attn_norm": "layer_norm", **{f"cross_attn_{name}": f"EncDecAttention.{name}" for name in "qkvo"}}
+_T5_CROSS |= {"cross_attn_rel_b": "EncDecAttention.relative_attention_bias"}
+_T5_FED = {"ffn_norm": "layer_norm", "ffn_up": "DenseReluDense.wi", "ffn_down": "DenseReluDense.wo"}
+_T5 = {
+    f"{side[:3]}.{name}": f"{side}.block.{{layer}}.layer.{number}.{theirs}"
+    for side, layers in (("encoder", (_T5_ATTENTION, _T5_FED)), ("decoder", (_T5_ATTENTION, _T5_CROSS, _T5_FED)))
+    for number, names in enumerate(layers)
+    for name, theirs in names.items()
+}
+_OF_T5 = {
+    "block_count": "num_layers",
+    "decoder_block_count": "num_decoder_layers",
+    "embedding_length": "d_model",
+    "feed_forward_length": "d_ff",
+    "context_length": "n_positions",
+    "attention.head_count": "num_heads",
+    "attention.key_length": "d_kv",
+    "attention.layer_norm_rms_epsilon": "layer_norm_epsilon",
+    "attention.layer_norm_epsilon": None,
+    "attention.relative_buckets_count": "relative_attention_num_buckets",
+    "decoder_start_token_id": "decoder_start_token_id",
+}
+_OSS = {
+    "post_attention_norm": "post_attention_layernorm",
+    "attn_sinks.weight": "self_attn.sinks",
+    "ffn_gate_inp": "mlp.router",
+    "ffn_gate_exps.weight": "mlp.experts.gate_up_proj#0",
+    "ffn_up_exps.weight": "mlp.experts.gate_up_proj#1",
+    "ffn_gate_exps.bias": "mlp.experts.gate_up_proj_bias#0",
+    "ffn_up_exps.bias": "mlp.experts.gate_up_proj_bias#1",
+    "ffn_down_exps.weight": "mlp.experts.down_proj",
+    "ffn_down_exps.bias": "mlp.experts.down_proj_bias",
+}
+_DELTA = {
+    "post_attention_norm": "post_attention_layernorm",
+    "attn_qkv": "linear_attn.in_proj_qkv",
+    "attn_gate": "linear_attn.in_proj_z",
+    "ssm_beta": "linear_attn.in_proj_b",
+    "ssm_alpha": "linear_attn.in_proj_a",
+    "ssm_conv1d": "linear_attn.conv1d",
+    "ssm_dt.bias": "linear_attn.dt_bias",
+    "ssm_a": "linear_attn.A_log",
+    "ssm_norm": "linear_attn.norm",
+    "ssm_out": "linear_attn.out_proj",
+}
+_OF_GPT2 = {
+    "block_count": "n_layer",
+    "embedding_length": "n_embd",
+    "context_length": "n_positions",
+    "feed_forward_length": "n_inner",
+    "attention.head_count": "n_head",
+    "attention.head_count_kv": None,
+    "attention.layer_norm_epsilon": "layer_norm_epsilon",
+}
+_MAMBA = {
+    "attn_norm": "norm",
+    "ssm_in": "mixer.in_proj",
+    "ssm_conv1d": "mixer.conv1d",
+    "ssm_a": "mixer.A_log",
+    "ssm_d": "mixer.D",
+    "ssm_out": "mixer.out_proj",
+}
+_MAMBA_TOP = {"token_embd": "backbone.embeddings", "output_norm": "backbone.norm_f"}
+_OF_MAMBA = {
+    "attention.layer_norm_rms_epsilon": "layer_norm_epsilon",
+    "ssm.inner_size": "ssm.inner_size",
+    **dict.fromkeys(("context_length", "feed_forward_length", "attention.head_count"), None),
+}
+
+
+KINDS: dict[str, Kind] = {
+    "llama": Kind("llama", _MIXTRAL, is_paired=True),
+    "qwen2": Kind("qwen2"),
+    "qwen3": Kind("qwen3"),
+    "qwen3moe": Kind("qwen3_moe", _QWEN_EXPERTS, more=lambda config, tensors: {"norm_topk_prob": True}),
+    "gemma": Kind("gemma", counts_one=True),
+    "gemma2": Kind("gemma2", _GEMMA_NORMS, counts_one=True, more=changes.query_scale(46)),
+    "gemma3": Kind("gemma3_text", _GEMMA_NORMS, counts_one=True, more=changes.query_scale(62)),
+    "gemma4": Kind(
+        "gemma4_text",
+        {**_GEMMA_NORMS, **_GEMMA4},
+        {
+            "per_layer_token_embd": "model.embed_tokens_per_layer",
+            "per_layer_model_proj": "model.per_layer_model_projection",
+            "per_layer_proj_norm": "model.per_layer_projection_norm",
+        },
+        fields=_OF_GEMMA4,
+        more=changes.of_gemma4,
+    ),
+    "smollm3": Kind("smollm3", is_paired=True),
+    "phi2": Kind(
+        "phi",
+        {"attn_output": "self_attn.dense", "ffn_up": "mlp.fc1", "ffn_down": "mlp.fc2"},
+        {"output_norm": "model.final_layernorm"},
+    ),
+    "phi3": Kind("phi3", {"attn_qkv": "self_attn.qkv_proj", "ffn_up": "mlp.gate_up_proj"}),
+    "olmo": Kind("olmo", is_paired=True, fields={"attention.layer_norm_epsilon": None}),
+    "olmo2": Kind("olmo2", _NORMS_AFTER),
+    "exaone4": Kind("exaone4", _NORMS_AFTER),
+    "starcoder2": Kind(
+        "starcoder2",
+        {"ffn_up": "mlp.c_fc", "ffn_down": "mlp.c_proj"},
+        fields={"attention.layer_norm_epsilon": "norm_epsilon"},
+    ),
+    "stablelm": Kind("stablelm"),
+    "command-r": Kind("cohere", more=changes.tied),
+    "cohere2": Kind("cohere2", more=changes.tied),
+    "granite": Kind("granite", is_paired=True, fields={"logit_scale": "logits_scaling"}),
+    "glm4": Kind(
+        "glm4",
+        {
+            "ffn_up": "mlp.gate_up_proj",
+            "post_attention_norm": "post_self_attn_layernorm",
+            "post_ffw_norm": "post_mlp_layernorm",
+        },
+    ),
+    "ernie4_5": Kind("ernie4_5"),
+    "lfm2": Kind(
+        "lfm2",
+        {
+            "attn_norm": "operator_norm",
+            "ffn_norm": "ffn_norm",
+            "attn_output": "self_attn.out_proj",
+            "attn_q_norm": "self_attn.q_layernorm",
+            "attn_k_norm": "self_attn.k_layernorm",
+            "ffn_gate": "feed_forward.w1",
+            "ffn_up": "feed_forward.w3",
+            "ffn_down": "feed_forward.w2",
+            "shortconv.conv": "conv.conv",
+            "shortconv.in_proj": "conv.in_proj",
+            "shortconv.out_proj": "conv.out_proj",
+        },
+        dict.fromkeys(("token_embd_norm", "output_norm"), "model.embedding_norm"),
+        fields={"attention.layer_norm_rms_epsilon": "norm_eps"},
+        changes={"shortconv.conv": changes.as_convolution},
+        more=changes.of_convolutions,
+    ),
+    "mamba": Kind(
+        "mamba",
+        {**_MAMBA, "ssm_x": "mixer.x_proj", "ssm_dt": "mixer.dt_proj"},
+        _MAMBA_TOP,
+        "backbone.layers.{layer}.",
+        fields=_OF_MAMBA,
+        changes={"ssm_conv1d": changes.as_convolution, "ssm_a": changes.log_of_negative},
+        more=changes.of_states,
+    ),
+    "mamba2": Kind(
+        "mamba2",
+        {**_MAMBA, "ssm_dt.bias": "mixer.dt_bias", "ssm_norm": "mixer.norm"},
+        _MAMBA_TOP,
+        "backbone.layers.{layer}.",
+        fields={**_OF_MAMBA, "ssm.time_step_rank": "num_heads", "ssm.group_count": "n_groups"},
+        changes={
+            "ssm_conv1d": changes.as_convolution,
+            "ssm_a": changes.flat_log,
+            "ssm_d": changes.flat,
+            "ssm_norm": changes.flat,
+        },
+        more=changes.of_heads,
+    ),
+    "qwen35": Kind(
+        "qwen3_5_text",
+        _DELTA,
+        counts_one=True,
+        fields={
+            "ssm.conv_kernel": "linear_conv_kernel_dim",
+            "ssm.state_size": "linear_key_head_dim",
+            "ssm.group_count": "linear_num_key_heads",
+            "ssm.time_step_rank": "linear_num_value_heads",
+            "ssm.inner_size": "ssm.inner_size",
+            "full_attention_interval": "full_attention_interval",
+            "rope.dimension_sections": None,  # of texts, all three positions are the same
+        },
+        changes={
+            "attn_qkv": changes.only_values_by_key,
+            "ssm_conv1d": changes.delta_convolution,
+            "ssm_a": changes.delta_decays,
+            "ssm_out": changes.columns_by_key,
+            **dict.fromkeys(("attn_gate", "ssm_beta", "ssm_alpha", "ssm_dt"), changes.values_by_key),
+        },
+        more=changes.of_delta,
+    ),
+    "gpt-oss": Kind(
+        "gpt_oss",
+        _OSS,
+        fields={"expert_feed_forward_length": "intermediate_size"},
+        changes={"ffn_down_exps": changes.matrices_transposed},
+        joins=dict.fromkeys(("mlp.experts.gate_up_proj", "mlp.experts.gate_up_proj_bias"), changes.taking_turns),
+        more=changes.of_yarn,
+    ),
+    "gpt2": Kind(
+        "gpt2",
+        _GPT2,
+        {"token_embd": "transformer.wte", "position_embd": "transformer.wpe", "output_norm": "transformer.ln_f"},
+        "transformer.h.{layer}.",
+        fields=_OF_GPT2,
+        changes=dict.fromkeys(("attn_qkv", "attn_output", "ffn_up", "ffn_down"), changes.transposed),
+    ),
+    "gptneox": Kind(
+        "gpt_neox",
+        {
+            "attn_qkv": "attention.query_key_value",
+            "attn_output": "attention.dense",
+            "ffn_up": "mlp.dense_h_to_4h",
+            "ffn_down": "mlp.dense_4h_to_h",
+        },
+        {
+            "token_embd": "gpt_neox.embed_in",
+            "output_norm": "gpt_neox.final_layer_norm",
+            "output": "embed_out",
+        },
+        "gpt_neox.layers.{layer}.",
+        changes={"attn_qkv": changes.by_head("num_attention_heads")},
+        more=changes.of_neox,
+    ),
+    "falcon": Kind(
+        "falcon",
+        _FALCON,
+        {"token_embd": "transformer.word_embeddings", "output_norm": "transformer.ln_f"},
+        "transformer.h.{layer}.",
+        fields={
+            "attention.head_count_kv": "num_kv_heads",
+            "feed_forward_length": "ffn_hidden_size",
+            "attention.layer_norm_epsilon": "layer_norm_epsilon",
+        },
+        changes={"attn_qkv": changes.by_group},
+        more=changes.of_falcon,
+    ),
+    "bloom": Kind(
+        "bloom",
+        _FALCON,
+        {
+            "token_embd": "transformer.word_embeddings",
+            "token_embd_norm": "transformer.word_embeddings_layernorm",
+            "output_norm": "transformer.ln_f",
+        },
+        "transformer.h.{layer}.",
+        fields={
+            "block_count": "n_layer",
+            "context_length": "seq_length",
+            "feed_forward_length": None,
+            "attention.head_count": "n_head",
+            "attention.head_count_kv": None,
+            "attention.layer_norm_epsilon": "layer_norm_epsilon",
+        },
+        changes={"attn_qkv": changes.by_head("n_head")},
+    ),
+    "bert": Kind(
+        "bert",
+        _BERT,
+        _BERT_TOP,
+        "encoder.layer.{layer}.",
+        fields={"attention.head_count_kv": None, "attention.causal": None, "pooling_type": None},
+        more=changes.as_it_is,
+        reads="framed",
+    ),
+    "modern-bert": Kind(
+        "modernbert",
+        _MODERN,
+        {
+            "token_embd": "embeddings.tok_embeddings",
+            "token_embd_norm": "embeddings.norm",
+            "output_norm": "final_norm",
+            "cls": "head.dense",
+            "cls.norm": "head.norm",
+        },
+        "layers.{layer}.",
+        fields={
+            "attention.sliding_window": "local_attention",
+            "hidden_activation": "hidden_activation",
+            **dict.fromkeys(("attention.layer_norm_epsilon", "attention.layer_norm_rms_epsilon"), "norm_eps"),
+            **dict.fromkeys(("attention.head_count_kv", "attention.causal", "pooling_type"), None),
+        },
+        more=changes.of_modernbert,
+        reads="framed",
+    ),
+    "t5": Kind(
+        "t5",
+        _T5,
+        {
+            "token_embd": "shared",
+            "output": "lm_head",
+            "enc.output_norm": "encoder.final_layer_norm",
+            "dec.output_norm": "decoder.final_layer_norm",
+        },
+        layers="",
+        fields=_OF_T5,
+        more=changes.of_t5,
+        reads="source",
+    ),
+}
+_WITH_TWO_NORMS = KINDS["falcon"]._replace(names={**_FALCON, "attn_norm": "ln_mlp", "attn_norm_2": "ln_attn"})
+_GATED_T5 = KINDS["t5"]._replace(
+    names={name: theirs.replace(".wi", ".wi_1") for name, theirs in _T5.items()}
+    | {
+        name.replace("_up", "_gate"): theirs.replace(".wi", ".wi_0")
+        for name, theirs in _T5.items()
+        if name.endswith("ffn_up")
+    }
+)
+# Kinds whose tensors have other names where a file has a certain one.
+_VARIANTS = (("falcon", "blk.0.attn_norm_2.weight", _WITH_TWO_NORMS), ("t5", "enc.blk.0.ffn_gate.weight", _GATED_T5))
+
+
+def kind_of(architecture: str, names: Collection[str]) -> Kind:
+    """The kind of a file. names: of its tensors."""
+    for name, tensor, kind in _VARIANTS:
+        if architecture == name and tensor in names:
+            return kind
+    return KINDS[architecture]

@@ -1,0 +1,121 @@
+"""Which architecture a checkpoint of others has, or which comes nearest."""
+
+from __future__ import annotations
+
+import re
+from difflib import SequenceMatcher
+from typing import TYPE_CHECKING, Any
+
+from chainrule.errors import ModelFormatError
+from chainrule.features.open.architectures import ARCHITECTURES
+from chainrule.features.open.architectures.bert import BERT, BERT_WITH_PAIRS
+from chainrule.features.open.architectures.bert_kin import DEBERTA_V2, DEBERTA_V2_LM, has_own_head
+from chainrule.features.open.mapping import Tensors
+from chainrule.features.open.sentence_encoders import output_tensors, without_output
+from chainrule.storage.config_json import CONFIG
+from chainrule.storage.hugging_face import MODULES, line_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from chainrule.features.open.architecture import Architecture
+    from chainrule.storage.hugging_face import Checkpoint
+
+    Json = dict[str, Any]
+
+# What the tensors of a text model are called in one that also reads pictures or sounds, and by itself.
+_PARTS = (("model.language_model.", "model."), ("language_model.", ""), ("lm_head.", "lm_head."))
+
+
+def text_part(checkpoint: Checkpoint) -> tuple[Checkpoint, list[str]]:
+    """The text model of one that also reads pictures or sounds, with a warning; any other checkpoint as it is."""
+    config, nested = checkpoint.config, checkpoint.config.get("text_config")
+    if not isinstance(nested, dict) or config.get("model_type") in ARCHITECTURES:
+        return checkpoint, []
+    if nested.get("model_type") not in ARCHITECTURES:
+        return checkpoint, []
+    names: dict[str, str] = {}
+    for name in checkpoint.tensors:
+        part = next((part for part in _PARTS if name.startswith(part[0])), None)
+        if part is not None:
+            names[part[1] + name.removeprefix(part[0])] = name
+    outer = {name: value for name, value in config.items() if name.endswith("_token_id") or name.startswith("tie_")}
+    own = {name: value for name, value in nested.items() if value is not None}
+    others = len(checkpoint.tensors) - len(names)
+    part_of = checkpoint._replace(
+        config={**outer, **own},
+        tensors={name: checkpoint.tensors[theirs] for name, theirs in names.items()},
+        files={name: checkpoint.files[theirs] for name, theirs in names.items() if theirs in checkpoint.files},
+    )
+    return part_of, [
+        f"{checkpoint.location}: of a {config.get('model_type')}, only what reads and writes texts was opened; its "
+        f"{others} other tensors are left out"
+    ]
+
+
+def architecture_of(checkpoint: Checkpoint) -> Architecture:
+    """Raises ModelFormatError."""
+    architecture = _named_architecture(checkpoint)
+    if not architecture.is_bidirectional:
+        if checkpoint.sentence_files:
+            masked = ", ".join(each.model_type for each in ARCHITECTURES.values() if each.is_bidirectional)
+            raise ModelFormatError(
+                f"{checkpoint.location}: {MODULES} makes a sentence encoder of a {architecture.model_type}; here there "
+                f"are those of {masked}"
+            )
+        return architecture
+    classes = checkpoint.config.get("architectures") or []
+    if not isinstance(classes, list):
+        raise ModelFormatError(
+            f"{checkpoint.location}: {CONFIG}: architectures is {classes!r:.80}; expected a list of names of classes"
+        )
+    if architecture is BERT and BERT_WITH_PAIRS.class_name in classes and not checkpoint.sentence_files:
+        return BERT_WITH_PAIRS
+    if architecture is DEBERTA_V2 and has_own_head(checkpoint.config, checkpoint.tensors):
+        architecture = DEBERTA_V2_LM
+    has_output = architecture.class_name in classes or bool(
+        output_tensors(architecture) & Tensors(architecture, checkpoint).names.keys()
+    )
+    return architecture if has_output and not checkpoint.sentence_files else without_output(architecture)
+
+
+def _named_architecture(checkpoint: Checkpoint) -> Architecture:
+    """Raises ModelFormatError."""
+    name, known = checkpoint.config.get("model_type"), ", ".join(ARCHITECTURES)
+    if name is None:
+        raise ModelFormatError(
+            f"{checkpoint.location}: {CONFIG}: lacks model_type, as old ones do; write into it which of these it is: "
+            f"{known}"
+        )
+    if not isinstance(name, str) or name not in ARCHITECTURES:
+        line = line_of(checkpoint.location, CONFIG, "model_type")
+        nearest = nearest_architecture(checkpoint.tensors, str(name))
+        raise ModelFormatError(
+            f"{checkpoint.location}: {CONFIG}: model_type is {name!r}, which is not supported{line}; "
+            f"{f'the nearest is {nearest}' if nearest else f'none of its tensors has a known name; known are {known}'}"
+        )
+    return ARCHITECTURES[name]
+
+
+def nearest_architecture(tensors: Iterable[str], name: str) -> str:
+    """The architecture with the most tensors of the same names, for a message; among equals, with the likest name.
+    Nothing where there is none.
+
+    tensors: names in a checkpoint. name: its model_type.
+    """
+    names = {
+        kind: {theirs for row in architecture.tensors for theirs in row.names(0)}
+        for kind, architecture in ARCHITECTURES.items()
+    }
+    return nearest_of(names, {re.sub(r"\b\d+\b", "0", tensor) for tensor in tensors}, name)
+
+
+def nearest_of(kinds: Mapping[str, set[str]], own: set[str], name: str) -> str:
+    """As `nearest_architecture`, of names of tensors in the first layer. kinds: those of each architecture."""
+    shared = {kind: own & names for kind, names in kinds.items()}
+    nearest = max(shared, key=lambda kind: (len(shared[kind]), SequenceMatcher(None, kind, name).ratio()))
+    if not shared[nearest]:
+        return ""
+    other = sorted(own - shared[nearest])
+    found = f"{nearest}, which has {len(shared[nearest])} of its {len(own)} kinds of tensors"
+    return f"{found}, but not {other[0]!r}" if other else found

@@ -1,0 +1,1 @@
+"""Reading times predicted by surprisal."""

@@ -1,0 +1,92 @@
+"""chainrule reading TIMES MODELS...: how well surprisal predicts reading times."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import CycloptsError, Parameter
+
+from chainrule.cli.measure.score import names_of, note_convention
+from chainrule.cli.shared.models import open_model
+from chainrule.cli.shared.options import FILE, NO_FLAGS, Flags, Json, Overwrite, given_settings
+from chainrule.cli.shared.screen import note, print_json, progress_bar
+from chainrule.features.compare.config import ReadingTimesOptions
+
+
+def reading(
+    times: Annotated[
+        str,
+        FILE,
+        Parameter(help="Reading times: a table with a key, and the words to check it by: .tsv, .csv or .jsonl."),
+    ],
+    /,
+    *models: Annotated[Path, Parameter(help="Models: folders or files.", required=False)],
+    text: Annotated[str, FILE, Parameter(help="All words in the order of reading, one a row, with the same key.")],
+    output: Annotated[
+        Path | None,
+        Parameter(name=("--output", "-o"), help="Write the design matrix, for R: .csv, .tsv, .jsonl or .parquet."),
+    ] = None,
+    plot: Annotated[
+        Path | None, Parameter(help="Plot gain against bits per byte to a .pdf, .png or .svg file.")
+    ] = None,
+    options: Flags[ReadingTimesOptions] = NO_FLAGS,
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """Measure how well surprisal predicts reading times.
+
+        $ chainrule reading times.tsv lm/ --text words.tsv --frequencies lexicon.tsv
+
+    Times are regressed on the length, ln frequency and position of words, and
+    of the words before. gain: by how much the log-likelihood of held-out times
+    rises, a word, once surprisals of the same words join (psychometric power).
+    Then its distance from the best model; the slope of the word's own
+    surprisal; R2 on all words. Intervals: stories (--by) drawn with
+    replacement.
+
+    Last come correlations of times with length and surprisal of the words two
+    places later (z+2) to two before (z-2). Times that go with the next word
+    more than with the previous one, beyond chance, stand one word early:
+    --shift 1.
+    """
+    from chainrule.base.files import check_new_file
+    from chainrule.features.reading.reading_times import reading_times
+    from chainrule.models.language_models import CausalModel
+    from chainrule.text.corpus.writing import check_table_format
+
+    settings = given_settings(options)
+    if "frequencies" not in settings:
+        raise CycloptsError(msg="--frequencies is missing: a file of counts (word, tab, count), or a unigram model.")
+    if not models and "surprisals" not in settings:
+        raise CycloptsError(msg="MODELS are missing; give at least one, or --surprisals.")
+    ReadingTimesOptions(**settings)  # raises SettingError, before anything is opened
+    if output is not None:
+        check_table_format(output)
+        check_new_file(output, overwrite=overwrite, inputs=[times, text])
+    if plot is not None:
+        from chainrule.drawing.plots import check_matplotlib, check_plot_name
+
+        check_plot_name(plot)
+        check_matplotlib()
+        check_new_file(plot, overwrite=overwrite, inputs=[times, text])
+    with progress_bar() as progress:
+        opened = {
+            name: open_model(path, None, None, progress, kind=CausalModel)
+            for name, path in zip(names_of(models), models, strict=True)
+        }
+        for own, path in zip(opened.values(), models, strict=True):
+            note_convention(own, path, settings)
+        measured = reading_times(times, text, opened, progress=progress, **settings)
+    if output is not None:
+        measured.save(output)
+    if plot is not None:
+        from chainrule.drawing.plots import write_plot
+
+        write_plot(measured.plot(), plot)
+    if json:
+        print_json(measured.as_json())
+    else:
+        print(measured)
+    for line in measured.notes():
+        note(line)

@@ -1,0 +1,1 @@
+"""Sequences given others: translation, summaries, dates."""

@@ -1,0 +1,374 @@
+"""Seq2SeqModel: generates a text from a text, with the tokenizers of both sides; `PairChat` chats with one.
+
+    model = chainrule.train_pairs(chainrule.Pairs(["ein Hund"], ["a dog"]))
+    model.write(["ein Hund"])
+    model.save("mt/")
+
+In a chat, the history of the conversation is the source.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from copy import copy
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from chainrule import __version__
+from chainrule.base.arguments import as_path, as_texts
+from chainrule.base.options import takes
+from chainrule.decoding.chat.conversation import CHAT_LIMITS, Answer
+from chainrule.decoding.chat.messages import Message, as_messages, exchanges, split_system, with_system_role
+from chainrule.decoding.options import CHAT_SAMPLING
+from chainrule.decoding.text_generator import TextDecoder
+from chainrule.errors import ModelFormatError, SettingError, opening_folder
+from chainrule.features.open.gguf.reading import is_gguf_of_sources, open_gguf_checkpoint
+from chainrule.features.open.importing import import_pair, is_pair
+from chainrule.features.open.vocabulary import TokenIdMap, is_language, language_token
+from chainrule.features.seq2seq.generation import GeneratedText, Seq2SeqGenerator, score_targets
+from chainrule.features.seq2seq.measurement import PairMeasurement, measure_pairs
+from chainrule.features.seq2seq.options import MeasureOptions, SampleOptions, WriteOptions, WriteTreeOptions
+from chainrule.models.config import ChatOptions
+from chainrule.models.files.load_model import open_checkpoint
+from chainrule.models.files.model_card import model_card
+from chainrule.models.files.tokenizers import tokenizer_entry, tokenizer_from
+from chainrule.models.language_models import BeamTree, CausalModel
+from chainrule.models.model_info import info_of_pairs, size_of
+from chainrule.models.progress_line import ProgressOption, callback, showing, shows_progress
+from chainrule.neural.config import settings_of
+from chainrule.protocol import BEGIN, END
+from chainrule.storage.config_json import CONFIG, TokenizerEntry
+from chainrule.storage.gguf import is_gguf
+from chainrule.storage.hugging_face import is_hugging_face, read_json
+from chainrule.storage.model_folder import (
+    SOURCE_TOKENIZER,
+    TOKENIZER,
+    VOCABULARY_ARRAYS,
+    open_model,
+    save_model,
+    saved_family,
+)
+from chainrule.text.parallel import source_of_turns
+from chainrule.text.tokenization.subword import Subword
+from chainrule.text.tokenization.tokenizer import documents_of
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from jaxtyping import Float64, Int32
+    from numpy import ndarray
+
+    from chainrule.base.progress import Progress
+    from chainrule.decoding.config import Limits, SamplingConfig
+    from chainrule.features.seq2seq.network.model import NeuralSeq2SeqModel
+    from chainrule.storage.hugging_face import Checkpoint
+    from chainrule.text.parallel import Pairs
+    from chainrule.text.tokenization.tokenizer import Tokenizer
+
+_NOTHING = np.empty(0, np.int32)
+
+
+class PairChat:
+    """A `ChatModel` on a seq2seq model. It reads as many of the last messages as it can, at least the last."""
+
+    def __init__(self, generator: Seq2SeqGenerator) -> None:
+        self.generator = generator
+        self.longest = generator.model.network.config.most_source_tokens
+
+    def answer(
+        self,
+        messages: Iterable[Mapping[str, Any] | Message],
+        sampling: SamplingConfig | None = None,
+        limits: Limits | None = None,
+        *,
+        seed: int | None = None,
+        number: int = 0,
+    ) -> Answer:
+        """As `ChatModel.answer`; if the last message is too long, only its end is read."""
+        seed = secrets.randbits(32) if seed is None else seed
+        limits = limits or CHAT_LIMITS
+        if limits.begin:
+            raise SettingError("an answer cannot begin with given words; leave begin out")
+        source, dropped = self.source(messages)
+        decoder = TextDecoder(self.generator.model.given([source]), self.generator.target, _no_speller)
+        state = decoder.model.start([_NOTHING])
+        pieces = decoder.stream_from(state, _NOTHING, sampling or CHAT_SAMPLING, limits, seed=seed, number=number)
+        return Answer(pieces, dropped)
+
+    def source(self, messages: Iterable[Mapping[str, Any] | Message]) -> tuple[Int32[ndarray, " T"], int]:
+        """The ids that the model reads of a conversation, and how many of its first messages it does not read.
+
+        A system message is kept as long as the last message leaves room for it. Raises SettingError as `as_messages`.
+        """
+        given = with_system_role(as_messages(messages))
+        system, turns = split_system(given)
+        for first in exchanges(turns):
+            [tokens] = self.generator.encode_whole([source_of_turns([*system, *turns[first:]])])
+            if len(tokens) <= self.longest:
+                return tokens, first
+        return tokens[len(tokens) - self.longest :], first
+
+
+def _no_speller() -> NoReturn:
+    raise SettingError("a seq2seq model does not spell unknown words; leave <unk> banned")
+
+
+FAMILY = "conditional"
+SOURCE = "source."  # before the names of the source vocabulary's arrays
+
+
+class Seq2SeqModel:
+    """P(target text | source text)."""
+
+    def __init__(
+        self, model: NeuralSeq2SeqModel, source: Tokenizer, target: Tokenizer, record: dict[str, Any] | None = None
+    ) -> None:
+        """source, target: the tokenizers of both sides; the same one if it was learned on both."""
+        self.model, self.source, self.target, self.record = model, source, target, record or {}
+
+    def __repr__(self) -> str:
+        target, size = self.target, size_of(self.record)
+        return f"<Seq2SeqModel: {target.name} tokenizer, {target.vocabulary_size:,} tokens{size}>"
+
+    def _repr_html_(self) -> str:
+        return info_of_pairs(self.target, self.source, self.record)._repr_html_()
+
+    def given(self, source: str) -> CausalModel:
+        """P(text | source) as a language model, which can be used like any other.
+
+        Raises MarkerError; SettingError if the source is too long.
+        """
+        if not isinstance(source, str):
+            raise TypeError(f"given takes one text, not {type(source).__name__}")
+        return CausalModel(FAMILY, self.model.given(self.sources([source])), self.target, self.record)
+
+    def sources(self, texts: Sequence[str]) -> list[Int32[ndarray, " tokens"]]:
+        """The ids of source texts; none for white space alone. Raises MarkerError."""
+        return self.generator.encode(texts)
+
+    def with_languages(self, source: str | None = None, target: str | None = None) -> Seq2SeqModel:
+        """The same model, reading and writing these languages: mBART, M2M-100 and NLLB have a token for each.
+
+        source, target: a token, such as fra_Latn, or its beginning, fra; None leaves that side as it is. Raises
+        SettingError.
+
+        good:  model.with_languages("fr", "en").write(["le chien"])
+        """
+        config, network = self.model.network.config, copy(self.model.network)
+        if source is not None:
+            language = self._language(source, self.source, "source_tokens")
+            before, after = (
+                tuple(language if self._is_language(token, "source_tokens") else token for token in tokens)
+                for tokens in (config.before_source, config.after_source)
+            )
+            if language not in before + after:
+                raise SettingError("the model reads no language before or after a source; leave out that of the source")
+            config = replace(config, before_source=before, after_source=after)
+        if target is not None:
+            language = self._language(target, self.target, "tokens")
+            if config.begins_with == "<s>" and self._is_language(BEGIN, "tokens"):
+                if language != BEGIN:
+                    raise SettingError(
+                        f"the model's targets begin with one language, which is not {target!r}; change "
+                        "decoder_start_token_id in the folder that it was opened from"
+                    )
+            else:
+                kept = [token for token in config.before_target if not self._is_language(token, "tokens")]
+                config = replace(config, before_target=(*kept, language))
+        network.config = config
+        return Seq2SeqModel(type(self.model)(network), self.source, self.target, self.record)
+
+    @property
+    def needs_language(self) -> bool:
+        """Whether the model writes several languages, and none is chosen."""
+        config, special = self.model.network.config, getattr(self.target.splitter, "special_tokens", ())
+        chosen = (*config.before_target, BEGIN if config.begins_with == "<s>" else END)
+        return any(map(is_language, special)) and not any(self._is_language(token, "tokens") for token in chosen)
+
+    def _language(self, code: str, tokenizer: Tokenizer, side: str) -> int:
+        """The id of a language's token. side: the name of the numbering. Raises SettingError."""
+        token = language_token(code, getattr(tokenizer.splitter, "special_tokens", ()))
+        assert isinstance(tokenizer.splitter, Subword)
+        return int(self._numbering(side).ours()[tokenizer.splitter.numbers[token]])
+
+    def _is_language(self, token: int, side: str) -> bool:
+        """Whether a token of ours is that of a language."""
+        splitter = self.target.splitter if side == "tokens" else self.source.splitter
+        if "hugging_face" not in self.record or not isinstance(splitter, Subword):
+            return False
+        theirs = self._numbering(side).theirs()[token]
+        return any(is_language(name) for name in splitter.special_tokens if splitter.numbers[name] == theirs)
+
+    def _numbering(self, side: str) -> TokenIdMap:
+        return TokenIdMap(**self.record["hugging_face"][side])
+
+    @property
+    def has_attention(self) -> bool:
+        """Whether targets attend to their sources."""
+        return self.model.network.config.attention != "none"
+
+    @property
+    def generator(self) -> Seq2SeqGenerator:
+        """What generates texts with this model: by beam search or sampling."""
+        return Seq2SeqGenerator(self.model, self.source, self.target)
+
+    @shows_progress
+    def score(self, pairs: Pairs, *, progress: ProgressOption = None) -> Float64[ndarray, " pairs"]:
+        """log P of each target with its </s>, given its source, in nats. Raises as `given`."""
+        progress = callback(progress)
+        sources, targets = self.sources(pairs.sources), documents_of(self.target.encode_texts(pairs.targets).ids)
+        return score_targets(self.model, sources, targets, progress)
+
+    @takes(WriteOptions)
+    def write(self, texts: Sequence[str], options: WriteOptions) -> list[list[GeneratedText]]:
+        """The likeliest texts for each source, best first; none for a source without tokens.
+
+        The options are those of `WriteOptions`. Raises MarkerError; SettingError if a source is too long, or the
+        vocabulary lacks a word of `begin`.
+
+        good:  [texts] = model.write(["ein Hund"], begin="the"); texts[0].text
+        """
+        with showing(options.progress) as progress:
+            return self.generator.search(as_texts(texts), options, progress)
+
+    @takes(WriteTreeOptions)
+    def beam_tree(self, text: str, options: WriteTreeOptions) -> BeamTree:
+        """All that the search of `write` considers for a source, with the path of greedy search. Raises as `write`.
+
+        good:  model.beam_tree("ein Hund", BeamConfig(size=2)).save("tree.html")
+        """
+        tree = self.generator.search_tree(text, options)
+        return BeamTree(f"Beam search given “{text}”", text, tree, self.target)
+
+    @takes(SampleOptions)
+    def sample(self, texts: Sequence[str], options: SampleOptions) -> list[list[GeneratedText]]:
+        """n sampled texts for each source; none for a source without tokens.
+
+        seed: the same one gives the same texts; without one, each call gives others. first: the index of the first
+        source among all sources of several calls: a text depends only on the seed, its source, the source's index and
+        its own among the n. begin, max_tokens and errors: as in `write`.
+
+        good:  model.sample(["ein Hund"], 5, chainrule.SamplingConfig(temperature=0.7, top_p=0.9), seed=1)
+        """
+        with showing(options.progress) as progress:
+            return self.generator.sample(as_texts(texts), options, progress)
+
+    @takes(ChatOptions)
+    def chat(self, options: ChatOptions) -> str:
+        """The answer of a model that was trained on conversations, as `CausalModel.chat`.
+
+        good:  model.chat([{"role": "user", "content": "my name is Ann"}])
+        """
+        chat = PairChat(self.generator)
+        answer = chat.answer(options.messages, options.sampling, options.limits, seed=options.seed)
+        if answer.dropped:
+            options.warn(
+                f"the first {answer.dropped:,} messages were left out: the conversation is longer than max_source"
+            )
+        return "".join(answer)
+
+    @takes(MeasureOptions)
+    def evaluate(self, pairs: Pairs, options: MeasureOptions) -> PairMeasurement:
+        """Perplexity and bits per byte of the targets; BLEU, chrF, length ratio and ROUGE of the texts it writes.
+
+        The options are those of `MeasureOptions`. Raises as `given`; SettingError if sacrebleu is not installed.
+        """
+        with showing(options.progress) as progress:
+            log_probs = self.score(pairs, progress=progress)
+            written = self.write(pairs.sources, options.beam, max_tokens=options.max_tokens, progress=progress)
+        texts = [several[0].text if several else "" for several in written]
+        return measure_pairs(pairs.targets, log_probs, texts, self.target)
+
+    @shows_progress
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False, progress: ProgressOption = None) -> None:
+        """Writes a model folder. Raises OutputError."""
+        progress = callback(progress)
+        from chainrule.neural.saving import arrays_of
+
+        arrays = arrays_of(self.model.network)
+        arrays |= {VOCABULARY_ARRAYS + name: array for name, array in self.target.vocabulary.arrays().items()}
+        is_joint = self.source is self.target
+        if not is_joint:
+            source_arrays = self.source.vocabulary.arrays()
+            arrays |= {SOURCE + VOCABULARY_ARRAYS + name: array for name, array in source_arrays.items()}
+        definitions = {TOKENIZER: self.target.splitter.definition}
+        if not is_joint:
+            definitions[SOURCE_TOKENIZER] = self.source.splitter.definition
+        texts = {name: definition for name, definition in definitions.items() if definition is not None}
+        size = sum(array.nbytes for array in arrays.values()) + sum(map(len, texts.values()))
+        save_model(
+            as_path(path),
+            family=FAMILY,
+            settings={
+                "network": settings_of(self.model.network.config),
+                "source_tokenizer": None if is_joint else tokenizer_entry(self.source).model_dump(),
+            },
+            tokenizer=tokenizer_entry(self.target),
+            arrays=arrays,
+            record=self.record,
+            card=model_card(info_of_pairs(self.target, self.source, self.record, size=size).rows()),
+            texts=texts,
+            overwrite=overwrite,
+            progress=progress,
+        )
+
+
+def is_seq2seq(path: Path) -> bool:
+    """Whether a path is the folder of a seq2seq model, ours or Hugging Face's, or a GGUF file of one.
+
+    Raises ModelFormatError if it is damaged.
+    """
+    if is_gguf(path):
+        return is_gguf_of_sources(path)
+    if is_hugging_face(path):
+        return is_pair(read_json(path / CONFIG).get("model_type"))
+    return saved_family(path) == FAMILY
+
+
+@shows_progress
+def load_pairs(
+    path: str | os.PathLike[str], *, allow_pickle: bool = False, progress: ProgressOption = None
+) -> Seq2SeqModel:
+    """Opens the folder, or the GGUF file, of a seq2seq model. allow_pickle: as in `load`.
+
+    Raises ModelFormatError, SettingError.
+    """
+    path = Path(path)
+    if is_gguf(path):
+        return _open(open_gguf_checkpoint(path), callback(progress))
+    if is_hugging_face(path):
+        return _open(open_checkpoint(path, allow_pickle=allow_pickle), callback(progress))
+    return _load_folder(path)
+
+
+def _open(checkpoint: Checkpoint, progress: Progress) -> Seq2SeqModel:
+    """Opens a Hugging Face checkpoint. Raises ModelFormatError, SettingError."""
+    from chainrule.neural.saving import put_together_pair
+
+    imported = import_pair(checkpoint, progress)
+    sizes = (imported.source.vocabulary_size, imported.target.vocabulary_size)
+    model = put_together_pair(imported.settings, imported.arrays, sizes)
+    return Seq2SeqModel(model, imported.source, imported.target, {**imported.record, "chainrule": __version__})
+
+
+def _load_folder(path: Path) -> Seq2SeqModel:
+    from chainrule.neural.saving import put_together_pair
+
+    entry, arrays, texts, _ = open_model(path)
+    if entry.family != FAMILY:
+        raise ModelFormatError(f"{path}: is a model of family {entry.family!r}; expected a seq2seq model")
+    with opening_folder(path, ValueError):
+        target = tokenizer_from(entry.tokenizer, arrays, VOCABULARY_ARRAYS, texts.get(TOKENIZER))
+        source = target
+        if entry.settings.get("source_tokenizer") is not None:
+            described = TokenizerEntry.model_validate_json(json.dumps(entry.settings["source_tokenizer"]))
+            source = tokenizer_from(described, arrays, SOURCE + VOCABULARY_ARRAYS, texts.get(SOURCE_TOKENIZER))
+        weights = {name: array for name, array in arrays.items() if VOCABULARY_ARRAYS not in name}
+        sizes = (source.vocabulary_size, target.vocabulary_size)
+        model = put_together_pair(entry.settings.get("network"), weights, sizes)
+    return Seq2SeqModel(model, source, target, entry.record)

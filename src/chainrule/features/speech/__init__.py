@@ -1,0 +1,1 @@
+"""Speech: sounds, networks that hear, CTC's search, and the stand-in for pyctcdecode."""

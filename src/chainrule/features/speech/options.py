@@ -1,0 +1,69 @@
+"""The options of verbs on speech: keywords in Python, flags on the command line. Imports nothing heavy."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from chainrule.base.options import option
+from chainrule.features.correct.corrector.config import read_words
+from chainrule.features.speech.search.config import CtcConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from os import PathLike
+
+    from chainrule.errors import ChainruleError
+    from chainrule.models.model import Model
+    from chainrule.models.progress_line import ProgressOption
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecodingOptions(CtcConfig):
+    """How what a network heard becomes texts: as `CtcConfig`, and what is known of the words.
+
+    words: the only words that there are; by default those of a model of whole words. hotwords: words and phrases that
+    are expected. on_error: a callback that gets what is wrong with an utterance, which is then left out; without it,
+    the error is raised.
+    """
+
+    words: tuple[str, ...] = option(
+        (), "a file of the only words that there are, one a line; by default the model's", reads=Path, parse=read_words
+    )
+    hotwords: tuple[str, ...] = option(
+        (), "a file of words and phrases that are expected, one a line", reads=Path, parse=read_words
+    )
+    on_error: Callable[[ChainruleError], object] | None = option(None, "a callback for errors", flag=None)
+    progress: ProgressOption = option(None, "whether progress is shown, or a callback", flag=None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CtcOptions(DecodingOptions):
+    """As `DecodingOptions`, and what the columns are.
+
+    labels: of the columns, or a file of them; by default those that the outputs come with. blank, space: the labels
+    that are CTC's blank and the space, where `Alphabet.build_alphabet` does not know them by their names.
+    """
+
+    labels: tuple[str, ...] | str | PathLike[str] | None = option(
+        None,
+        "the labels of the columns: a file with one on each line, or JSON, such as vocab.json; .npz and JSON lines may "
+        "have theirs",
+        reads=Path,
+    )
+    blank: str | None = option(
+        None, "the label of the blank; by default an empty label, <pad>, [PAD], <blank>, <blk> or _, or - as the first"
+    )
+    space: str | None = option(None, "the label of the space; by default a space, | or <space>")
+
+
+@dataclass(frozen=True)
+class TranscribeOptions(DecodingOptions):
+    """As `DecodingOptions`, of sounds. language_model: any; without one, the network alone decides."""
+
+    language_model: Model | None = option(None, "a language model", flag=None)
+    _: KW_ONLY
+    greedy: bool = option(
+        False, "take the likeliest label of each step, without a search and a language model", is_switch=True
+    )

@@ -1,0 +1,1 @@
+"""Word vectors: trained, opened, measured, mapped."""

@@ -1,0 +1,217 @@
+"""The verb embed: vectors of texts, words, tokens, or a classifier's inputs, as a NumPy file or JSON lines."""
+
+from __future__ import annotations
+
+import json
+import json as json_library
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+from cyclopts import CycloptsError, Parameter
+
+from chainrule.cli.shared.models import labels_inputs, open_model
+from chainrule.cli.shared.options import (
+    NO_FLAGS,
+    Flags,
+    ModelMarkerRule,
+    NetworkPath,
+    Overwrite,
+    TextFile,
+    given_settings,
+)
+from chainrule.cli.shared.screen import note, print_json, progress_bar
+from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, check_text_target, note_repairs
+from chainrule.decoding.options import EmbeddingConfig, Unit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from chainrule.base.progress import Progress
+    from chainrule.features.classify.classification import UnitVectors
+    from chainrule.models.embedding import Embedded
+    from chainrule.models.embedding_model import EmbeddingModel
+    from chainrule.text.tokenization.vocabulary import Markers
+
+DIGITS = 6  # decimals of numbers in JSON
+
+
+def embed_inputs(
+    model: Path, name: str, output: Path | None, markers: Markers | None, reading: TextOptions, *, overwrite: bool
+) -> None:
+    """Prints or writes the vectors of the inputs in a file, or of their units."""
+    from chainrule.features.classify.inputs import config_of, inputs_of
+    from chainrule.features.classify.model import ClassifierModel
+
+    with progress_bar() as progress:
+        embedder = open_model(model, None, markers, progress, kind=ClassifierModel)
+        kind = inputs_of(embedder.classifier)
+        found: list[UnitVectors] = []
+        if kind.inputs is None:
+            source = reading.corpus(name)
+            if output is not None:
+                check_text_target(output, source, overwrite=overwrite)
+            for block in source.blocks(progress, "embedding"):
+                found += embedder.embed_units(block.documents())
+        elif name == "-" or reading != DEFAULT_READING:
+            raise CycloptsError(msg=f"This classifier reads {kind.plural}: name a file of them, without text options.")
+        else:
+            if output is not None:
+                check_text_target(output, None, overwrite=overwrite)
+            found = embedder.embed_units(kind.inputs(name, config_of(embedder.classifier), progress))
+        _write_units(found, output, is_whole=embedder.classifier.unit == kind.units[0])
+
+
+def _write_units(found: Sequence[UnitVectors], output: Path | None, *, is_whole: bool) -> None:
+    """Raises OutputError."""
+    from chainrule.base.files import replace_file
+    from chainrule.models.embedding import write_rows
+
+    if output is None:
+        for row in _rows(found, is_whole=is_whole):
+            print_json(row)
+        return
+    with replace_file(output) as file:
+        if output.suffix == ".jsonl":
+            for row in _rows(found, is_whole=is_whole):
+                file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
+        else:
+            write_rows(file, (own.vectors for own in found))
+
+
+def _rows(found: Sequence[UnitVectors], *, is_whole: bool) -> Iterator[dict[str, Any]]:
+    """A record for each input, for JSON."""
+    for units, vectors in found:
+        rows = vectors.astype(float).round(DIGITS).tolist()
+        yield {"input": units[0], "vector": rows[0]} if is_whole else {"units": units, "vectors": rows}
+
+
+def embed(
+    model: NetworkPath,
+    text: TextFile = "-",
+    /,
+    *,
+    output: Annotated[
+        Path | None,
+        Parameter(
+            name=("--output", "-o"),
+            help="A .npy file, one vector a row, or .jsonl; with --vocabulary also .vec, word2vec's format. By "
+            "default, JSON lines are printed.",
+        ),
+    ] = None,
+    options: Flags[EmbeddingConfig] = NO_FLAGS,
+    words: Annotated[bool, Parameter(negative=(), help="Embed each word, not each text.")] = False,
+    tokens: Annotated[bool, Parameter(negative=(), help="Embed each token: a word or a piece of one.")] = False,
+    vocabulary: Annotated[
+        bool, Parameter(negative=(), help="Embed the tokens of the vocabulary, without context; reads no text.")
+    ] = False,
+    markers: ModelMarkerRule = None,
+    reading: TextOptions = DEFAULT_READING,
+    overwrite: Overwrite = False,
+) -> None:
+    """Embed texts, or their words or tokens in context, as vectors.
+
+        $ chainrule embed masked/ heldout.txt -o vectors.npy
+
+    A network that reads from left to right embeds a token given the text up
+    to it; a bidirectional network, given the whole text.
+
+    The rows of a .npy file are in the order of the texts, or of their words
+    or tokens, which JSON lines name. An empty text has a vector of zeros.
+
+    A sentence encoder (all-MiniLM) makes the vector of a text as it has learned
+    to, of as many tokens as it reads. A classifier trained from scratch embeds
+    what it labels, such as texts, nodes of graphs or pictures: its vectors are
+    those that labels are read from.
+    """
+    from chainrule.models.embedding_model import EmbeddingModel
+
+    given = given_settings(options)
+    if labels_inputs(model):
+        if words or tokens or vocabulary or given:
+            raise CycloptsError(msg="A classifier embeds what it labels; leave out the options of units and layers.")
+        if output is not None:
+            _check_target(output, vocabulary=False)
+        embed_inputs(model, text, output, markers, reading, overwrite=overwrite)
+        return
+    if words + tokens + vocabulary > 1:
+        raise CycloptsError(msg="Choose one of --words, --tokens and --vocabulary.")
+    unit: Unit = "word" if words else "token" if tokens else "text"
+    if vocabulary and (text != "-" or "layer" in given or reading != DEFAULT_READING):
+        raise CycloptsError(msg="--vocabulary reads no text and has one layer; leave out TEXT, --layer and the like.")
+    source = None if vocabulary else reading.corpus(text)
+    if output is not None:
+        _check_target(output, vocabulary=vocabulary)
+        check_text_target(output, source, overwrite=overwrite)
+    with progress_bar() as progress:
+        network = open_model(model, None, markers, progress, kind=EmbeddingModel)
+        if output is not None and output.suffix == ".vec":
+            _write_vocabulary(network, output, progress)
+            return
+        config = EmbeddingConfig(unit=unit, **given)
+        if config.precision == "bfloat16" and source is not None:
+            _note_precision(network)
+        if source is None:
+            records: Iterable[Embedded] = network.embed_vocabulary()
+        else:
+            records = network.embed_blocks(source.blocks(progress, "embedding"), config)
+        cut = Counter[bool]()
+        _write(_counting_cut(records, cut), output, unit)
+    if source is not None:
+        note_repairs(source)
+    if cut[True]:
+        note(f"{cut[True]:,} of the texts are longer than what this encoder reads; only their beginnings count")
+
+
+def _check_target(output: Path, *, vocabulary: bool) -> None:
+    """Raises CycloptsError."""
+    suffixes = (".npy", ".jsonl", ".vec") if vocabulary else (".npy", ".jsonl")
+    if output.suffix not in suffixes:
+        *others, last = suffixes
+        raise CycloptsError(msg=f"--output {output}: its name must end in {', '.join(others)} or {last}.")
+
+
+def _note_precision(model: EmbeddingModel) -> None:
+    from chainrule.neural.device import bfloat16_notes
+
+    network = cast("Any", model.embedder).network
+    for message in bfloat16_notes(network, network.device):
+        note(message)
+
+
+def _write_vocabulary(model: EmbeddingModel, output: Path, progress: Progress) -> None:
+    """Raises OutputError, SettingError."""
+    from chainrule.text.vector_files import write_vectors
+
+    write_vectors(output, model.tokenizer.vocabulary.tokens(), model.embedder.static_vectors(), progress)
+
+
+def _write(records: Iterable[Embedded], output: Path | None, unit: Unit) -> None:
+    """Raises OutputError."""
+    from chainrule.base.files import replace_file
+    from chainrule.models.embedding import write_rows
+
+    if output is None:
+        for record in records:
+            print_json(_as_json(record, unit))
+        return
+    with replace_file(output) as file:
+        if output.suffix == ".jsonl":
+            for record in records:
+                file.write(json_library.dumps(_as_json(record, unit), ensure_ascii=False).encode() + b"\n")
+        else:
+            write_rows(file, (record.vectors for record in records))
+
+
+def _counting_cut(records: Iterable[Embedded], cut: Counter[bool]) -> Iterator[Embedded]:
+    """Passes records on, and counts those whose text was cut at the end."""
+    for record in records:
+        cut[record.is_cut] += 1
+        yield record
+
+
+def _as_json(record: Embedded, unit: Unit) -> dict[str, Any]:
+    rows = record.vectors.astype(float).round(DIGITS).tolist()
+    if unit == "text":
+        return {"text": record.text, "vector": rows[0]}
+    return {"text": record.text, f"{unit}s": record.units, "vectors": rows}

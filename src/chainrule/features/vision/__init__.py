@@ -1,0 +1,1 @@
+"""Pictures: networks that read them, captions, and boxes."""

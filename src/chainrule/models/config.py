@@ -1,0 +1,99 @@
+"""The options of models: how texts are generated, answered and measured. Imports nothing heavy."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Any
+
+from chainrule.base.options import Options, changed, option
+from chainrule.decoding.config import MOST_TEXTS, BeamConfig, Limits, SamplingConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from jaxtyping import Int64
+    from numpy import ndarray
+
+    from chainrule.models.drafting import Drafting
+    from chainrule.models.model import Model
+    from chainrule.models.progress_line import ProgressOption
+    from chainrule.text.corpus.corpus import Paths, Source
+
+
+@dataclass(frozen=True)
+class GenerateOptions(Options):
+    """How texts are sampled, and from which prompt they go on."""
+
+    prompt: str = option("", "what every text begins with", hyphens=True)
+    n: int = option(
+        1, "how many texts; with --beam, how many of the best", least=1, most=MOST_TEXTS, served=(1, 2**31 - 1)
+    )
+    sampling: SamplingConfig | None = option(None, "how tokens are drawn", flag=None)
+    limits: Limits | None = option(None, "the limits of a text", flag=None)
+    _: KW_ONLY
+    seed: int | None = option(
+        None,
+        "the same seed gives the same texts. Without it, a random seed, which is printed",
+        least=0,
+        served=(-(2**63), 2**64 - 1),
+    )
+    draft: Drafting | Model | str | None = option(
+        None,
+        "guess some tokens ahead, and check them in one pass: the same text in less time. prompt: by what came after "
+        "the longest earlier match; ngram: by counts of the text so far; or a model with the same tokens, such as an "
+        "n-gram model",
+        reads=str,
+    )
+    progress: ProgressOption = option(None, "whether progress is shown, or a callback", flag=None)
+
+
+@dataclass(frozen=True)
+class StreamOptions(Options):
+    """As `GenerateOptions`, of one text."""
+
+    prompt: str = changed(GenerateOptions, "prompt")
+    sampling: SamplingConfig | None = changed(GenerateOptions, "sampling")
+    limits: Limits | None = changed(GenerateOptions, "limits")
+    _: KW_ONLY
+    seed: int | None = changed(GenerateOptions, "seed")
+    draft: Drafting | Model | str | None = changed(GenerateOptions, "draft")
+
+
+@dataclass(frozen=True)
+class ChatOptions(Options):
+    """The conversation, and how it is answered. messages: with role (system, user or assistant) and content."""
+
+    messages: Iterable[Mapping[str, Any]]
+    sampling: SamplingConfig | None = changed(GenerateOptions, "sampling")
+    limits: Limits | None = changed(GenerateOptions, "limits")
+    _: KW_ONLY
+    seed: int | None = changed(GenerateOptions, "seed")
+    draft: Drafting | Model | str | None = changed(GenerateOptions, "draft")
+    warn: Callable[[str], None] = option(
+        warnings.warn, "a callback, called if the earliest messages were left out", flag=None
+    )
+
+
+@dataclass(frozen=True)
+class BeamOptions(Options):
+    """How the likeliest texts are found, and from which prompt they go on."""
+
+    prompt: str = changed(GenerateOptions, "prompt")
+    search: BeamConfig | None = option(None, "how texts are searched", flag=None)
+    limits: Limits | None = changed(GenerateOptions, "limits")
+    _: KW_ONLY
+    progress: ProgressOption = changed(GenerateOptions, "progress")
+
+
+@dataclass(frozen=True)
+class EvaluateOptions(Options):
+    """The text on which a model is measured, and how."""
+
+    source: Source | Paths
+    progress: ProgressOption = changed(GenerateOptions, "progress")
+    _: KW_ONLY
+    ends: bool = option(True, "predict and count the end of each line or sentence, as is usual")
+    frequencies: Int64[ndarray, " vocab"] | None = option(
+        None, "the count of each token in the training text", flag=None
+    )

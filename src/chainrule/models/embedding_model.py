@@ -1,0 +1,73 @@
+"""EmbeddingModel: gives vectors of texts, of parts of texts, and of the tokens of its vocabulary."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, cast
+
+import numpy as np
+
+from chainrule.base.arguments import as_texts
+from chainrule.decoding.options import EmbeddingConfig, Pooling, VectorPrecision
+from chainrule.models.embedding import Embedded, embed
+from chainrule.models.model import Model
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from jaxtyping import Float32
+    from numpy import ndarray
+
+    from chainrule.protocol import Embedder
+    from chainrule.text.corpus.block import Block
+
+_BATCH = 1 << 10  # texts
+_BATCH_BYTES = 1 << 16  # of texts, which are sorted by length
+
+
+class EmbeddingModel(Model):
+    """A network that gives vectors. A text encoder does nothing else."""
+
+    capability: ClassVar[str] = "gives vectors, as networks do"
+
+    def embed(
+        self,
+        texts: Iterable[str],
+        *,
+        layer: int | None = None,
+        pooling: Pooling | None = None,
+        precision: VectorPrecision = "float32",
+    ) -> Float32[ndarray, "texts D"]:
+        """A vector for each text, from a network; options as in `EmbeddingConfig`. Raises SettingError."""
+        config = EmbeddingConfig(layer=layer, pooling=pooling, precision=precision)
+        texts = as_texts(texts)
+        if not texts:
+            [empty] = self.embed_units([""], config)
+            return empty.vectors[:0]
+        return np.concatenate([text.vectors for text in self.embed_units(texts, config)])
+
+    def embed_units(self, texts: Iterable[str], config: EmbeddingConfig | None = None) -> list[Embedded]:
+        """For each text, the vectors of its words, or of the units that the configuration names. Raises SettingError.
+
+        good:  [text] = model.embed_units(["the bank of the river"]); text.units, text.vectors
+        """
+        config, texts = config or EmbeddingConfig(unit="word"), as_texts(texts)
+        batches = (texts[first : first + _BATCH] for first in range(0, len(texts), _BATCH))
+        encoded = (self.tokenizer.encode_texts(batch) for batch in batches)
+        return [text for batch in encoded for text in embed(self.embedder, self.tokenizer, batch, config)]
+
+    def embed_blocks(self, blocks: Iterable[Block], config: EmbeddingConfig) -> Iterator[Embedded]:
+        """As `embed_units`, lazily, for the documents of blocks of texts. Raises SettingError, MarkerError."""
+        for piece in (piece for block in blocks for piece in block.pieces(_BATCH_BYTES)):
+            yield from embed(self.embedder, self.tokenizer, self.tokenizer.encode_block(piece), config)
+
+    def embed_vocabulary(self) -> Iterator[Embedded]:
+        """The tokens of the vocabulary, each a text of its own, with their vectors in no context; as `embed_units`."""
+        vectors = self.embedder.static_vectors()
+        for i, token in enumerate(self.tokenizer.vocabulary.tokens()):
+            text = token.decode("utf-8", "replace")
+            yield Embedded(text, [(0, len(text))], vectors[i : i + 1])
+
+    @property
+    def embedder(self) -> Embedder:
+        """The engine as an Embedder. Raises ModelFormatError as `engine`."""
+        return cast("Embedder", self.engine)

@@ -1,0 +1,1 @@
+"""Models on disk: opened, saved and described."""

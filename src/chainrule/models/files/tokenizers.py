@@ -1,0 +1,145 @@
+"""Tokenizers for training and loading: learned from a text, or saved with a model; and how two of them differ."""
+
+from __future__ import annotations
+
+import unicodedata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from chainrule.base.progress import Progress, silent
+from chainrule.errors import ModelFormatError, SettingError, opening_folder
+from chainrule.features.open.gguf.reading import open_gguf_checkpoint
+from chainrule.features.open.importing import import_tokenizer
+from chainrule.features.open.llama2c import is_llama2c, open_llama2c
+from chainrule.protocol import END
+from chainrule.storage.config_json import TokenizerEntry
+from chainrule.storage.gguf import describe_wrong_magic, is_gguf
+from chainrule.storage.hugging_face import is_hugging_face, open_folder
+from chainrule.storage.model_folder import TOKENIZER, VOCABULARY_ARRAYS, base_of, open_model
+from chainrule.text.tokenization.build import Tokenized, keep_tokens, limit_vocabulary, prepare_tokenizer
+from chainrule.text.tokenization.config import BUILT_IN, LEARNED, TokenizerConfig, as_config
+from chainrule.text.tokenization.splitters import Normaliser, splitter_named
+from chainrule.text.tokenization.tokenizer import Tokenizer, encode_stream
+from chainrule.text.tokenization.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import BinaryIO
+
+    from numpy import ndarray
+
+    from chainrule.text.corpus.corpus import Source
+    from chainrule.text.tokenization.splitters import Splitter
+    from chainrule.text.tokenization.vocabulary import Markers
+
+
+def tokenizer_from(
+    entry: TokenizerEntry, arrays: dict[str, ndarray], prefix: str, definition: bytes | None
+) -> Tokenizer:
+    """The tokenizer of a model folder. prefix: the one that the names of its arrays begin with. definition: its
+    tokenizer.json.
+
+    Raises KeyError if an array is missing; ModelFormatError, SettingError.
+    """
+    vocabulary = Vocabulary.from_arrays(*(arrays[prefix + name] for name in ("text", "offsets", "slots")))
+    splitter: Splitter
+    if definition is not None:
+        from chainrule.text.tokenization.subword import Subword
+
+        splitter = Subword(definition, TOKENIZER)
+    elif entry.kind not in BUILT_IN:
+        raise ModelFormatError(
+            f"its {entry.kind} tokenizer needs a {TOKENIZER}, which is missing; the model is incomplete"
+        )
+    else:
+        splitter = splitter_named(entry.kind)
+    return Tokenizer(splitter, vocabulary, entry.markers, Normaliser(entry.normalise))
+
+
+def tokenizer_entry(tokenizer: Tokenizer) -> TokenizerEntry:
+    """What config.json says of a tokenizer; `tokenizer_from` opens it."""
+    return TokenizerEntry(
+        kind=tokenizer.name,
+        markers=tokenizer.markers,
+        normalise=tokenizer.normaliser.steps,
+        unicode=unicodedata.unidata_version,
+    )
+
+
+def saved_tokenizer(config: TokenizerConfig) -> Tokenizer | None:
+    """Opens the tokenizer of a model, if the configuration names its folder, or a file of others that has one.
+
+    Raises ModelFormatError, SettingError.
+    """
+    folder = Path(config.kind)
+    if wrong := describe_wrong_magic(folder):
+        raise ModelFormatError(f"{folder}: {wrong}")
+    is_file = folder.is_file() and (is_gguf(folder) or is_llama2c(folder))
+    if config.kind in (*BUILT_IN, *LEARNED) or not (is_file or folder.is_dir()):
+        return None
+    if config.normalise:
+        raise SettingError(f"{folder}: its tokenizer has a normalisation of its own; leave normalise out")
+    if is_file:
+        return import_tokenizer(open_gguf_checkpoint(folder) if is_gguf(folder) else open_llama2c(folder))
+    if is_hugging_face(folder):
+        return import_tokenizer(open_folder(folder))
+    entry, arrays, texts, mapped = open_model(folder)
+    if isinstance(said := entry.settings.get("adapter"), dict):  # its base has the tokenizer
+        return saved_tokenizer(TokenizerConfig(kind=str(base_of(folder, said.get("beside"), said.get("base")))))
+    own = {name: array.copy() for name, array in arrays.items() if name.startswith(VOCABULARY_ARRAYS)}
+    mapped.check()
+    with opening_folder(folder):
+        return tokenizer_from(entry.tokenizer, own, VOCABULARY_ARRAYS, texts.get(TOKENIZER))
+
+
+def tokenize_source(
+    source: Source,
+    tokenizer: TokenizerConfig | str,
+    markers: Markers = "error",
+    progress: Progress = silent,
+    expecting: Callable[[int], None] | None = None,
+    file: BinaryIO | None = None,
+) -> Tokenized:
+    """Learns a tokenizer from a source, or opens a saved one; returns it with the source as one stream of ids.
+
+    A saved tokenizer keeps its vocabulary. The words of the source that it does not know are returned for a speller to
+    learn from. expecting, file: as in `encode_stream`.
+
+    Raises TextError, EstimationError, SettingError, ModelFormatError.
+    """
+    config = as_config(tokenizer)
+    saved = saved_tokenizer(config)
+    learner = (saved or prepare_tokenizer(config, markers, source, progress)).with_markers(markers)
+    if saved is None or not TokenizerConfig(kind=saved.name).learns_words:
+        stream = encode_stream(learner, source, progress, grow=config.learns_words, expecting=expecting, file=file)
+        return limit_vocabulary(learner, stream, config)
+    known = saved.vocabulary.tokens()[END + 1 :]
+    growing = learner.with_vocabulary(Vocabulary(known))  # which collects the words that are left out
+    stream = encode_stream(growing, source, progress, grow=True, expecting=expecting, file=file)
+    return keep_tokens(known, growing, stream)
+
+
+def difference_of(one: Tokenizer, other: Tokenizer) -> str | None:
+    """How two tokenizers differ, in words; None if they do not."""
+    if one.name != other.name or one.splitter.definition != other.splitter.definition:
+        detail = f"{one.name} and {other.name}" if one.name != other.name else f"two {one.name} tokenizers"
+        return f"they use {detail}; retrain one of them with the tokenizer of the other"
+    if one.normaliser.steps != other.normaliser.steps:
+        steps = [",".join(tokenizer.normaliser.steps) or "nothing" for tokenizer in (one, other)]
+        return f"their texts are normalised by {steps[0]} and by {steps[1]}; retrain one of them"
+    if any(not np.array_equal(a, other.vocabulary.arrays()[name]) for name, a in one.vocabulary.arrays().items()):
+        ours, theirs = (set(tokenizer.vocabulary.tokens()) for tokenizer in (one, other))
+        sizes = f"{len(ours):,} and {len(theirs):,} tokens, {len(ours & theirs):,} of them in both"
+        advice = (
+            "merge n-gram models into a static mixture (chainrule.merge, or mix --static), or retrain one with the "
+            "tokenizer of the other, preferably the one whose vocabulary covers more of the texts to come: "
+            "spelling out unknown words costs more than a mixture gains"
+        )
+        return (
+            f"their vocabularies have {sizes}; {advice}"
+            if ours != theirs
+            else (f"their vocabularies give the same {len(ours):,} tokens other ids; {advice}")
+        )
+    return None

@@ -1,0 +1,285 @@
+"""Model: a model with its tokenizer, its speller and the record of its training; what all kinds share, and saving.
+
+What a model can do depends on its kind, which has a module of its own: a CausalModel continues texts, a MaskedModel
+fills gaps, a ClassifierModel labels, an EmbeddingModel gives vectors. Models are saved as folders, which
+`load_model.py` opens, as checkpoints of Hugging Face, or as the files in `ngram_files.py`.
+
+    model = chainrule.train("corpus.txt", chainrule.NGramConfig(order=5))
+    model.score(["a sentence", "another one"])
+    model.save("lm/")
+    chainrule.load("lm/").perplexity("heldout.txt")
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
+
+from chainrule.base.arguments import as_path
+from chainrule.base.files import NGRAM_FILE_SUFFIXES, ends_in
+from chainrule.errors import SettingError, WrongModelError
+from chainrule.models.families.table import FAMILIES
+from chainrule.models.files.adapter_files import save_adapter
+from chainrule.models.files.model_card import model_card
+from chainrule.models.files.ngram_files import save_ngram_file
+from chainrule.models.files.tokenizers import tokenizer_entry
+from chainrule.models.model_info import ModelParts, info_of_model, size_of
+from chainrule.models.progress_line import ProgressOption, callback, shows_progress
+from chainrule.storage.hugging_face import write_folder
+from chainrule.storage.model_folder import CARD, SPELLER_ARRAYS, TOKENIZER, VOCABULARY_ARRAYS, save_model
+from chainrule.text.corpus.reading import document_in
+
+if TYPE_CHECKING:
+    import os
+    from pathlib import Path
+
+    from chainrule.base.progress import Progress
+    from chainrule.models.families.family import Quantization, Task
+    from chainrule.ngram.speller import MixedSpeller, Speller
+    from chainrule.protocol import LanguageModel
+    from chainrule.storage.safetensors import MappedFile
+    from chainrule.text.corpus.reading import Document
+    from chainrule.text.tokenization.tokenizer import Tokenizer
+    from chainrule.text.tokenization.vocabulary import Markers
+
+
+def save_folder(parts: ModelParts, path: Path, *, overwrite: bool, progress: Progress) -> None:
+    """Saves a model folder; of an adapted model, its adapter alone. Raises OutputError."""
+    if "adapter" in parts.record:
+        save_adapter(parts, path, overwrite=overwrite, progress=progress)
+        return
+    tokenizer = parts.tokenizer
+    settings, arrays = FAMILIES[parts.family].to_state(parts.engine)
+    vocabulary = {VOCABULARY_ARRAYS + name: array for name, array in tokenizer.vocabulary.arrays().items()}
+    speller = {SPELLER_ARRAYS + name: array for name, array in parts.speller.arrays().items()}
+    definition = tokenizer.splitter.definition
+    arrays = {**arrays, **vocabulary, **speller}
+    size = sum(array.nbytes for array in arrays.values()) + len(definition or b"")
+    save_model(
+        path,
+        family=parts.family,
+        settings=settings,
+        tokenizer=tokenizer_entry(tokenizer),
+        arrays=arrays,
+        record=parts.record,
+        card=model_card(info_of_model(parts, size=size).rows()),
+        texts={} if definition is None else {TOKENIZER: definition},
+        overwrite=overwrite,
+        progress=progress,
+    )
+
+
+def save_hugging_face(parts: ModelParts, path: Path, *, overwrite: bool, progress: Progress) -> None:
+    """Saves a folder that transformers opens. Raises OutputError; SettingError if it has no such model."""
+    family = FAMILIES[parts.family]
+    if family.job not in ("continue", "fill", "embed") or not family.embeds:
+        raise SettingError(
+            f"a model of family {parts.family!r} cannot be written for transformers, which opens networks; save a "
+            "model folder"
+        )
+    from chainrule.features.open.exporting import export_model
+
+    _, arrays = family.to_state(parts.engine)
+    exported = export_model(parts.engine.network.config, arrays, parts.tokenizer, parts.record)
+    files = {**exported.files, CARD: model_card(info_of_model(parts).rows()).encode("utf-8", "replace")}
+    write_folder(path, files, exported.tensors, overwrite=overwrite, progress=progress)
+
+
+_DOES: dict[Task, str] = {
+    "continue": "continues texts",
+    "fill": "fills gaps in texts",
+    "embed": "gives vectors of texts and predicts no tokens",
+    "classify": "labels texts",
+}
+
+
+class Model:
+    """A model of text, usually a language model. `record` holds its data, settings, versions and times."""
+
+    capability: ClassVar[str] = ""  # what models of a kind do, for the error where another kind was given
+
+    def __init__(
+        self,
+        family: str,
+        engine: Any,
+        tokenizer: Tokenizer,
+        record: dict[str, Any] | None = None,
+        speller: Speller | MixedSpeller | None = None,
+        *,
+        mapped: MappedFile | None = None,
+    ) -> None:
+        """engine: what the family trains, usually a LanguageModel. speller: by default one learned from the vocabulary.
+
+        mapped: the file that the arrays are mapped from.
+        """
+        self.family, self._engine, self._tokenizer = family, engine, tokenizer
+        self._mapped = mapped
+        self.record = record or {}
+        self._speller = speller
+        self.base: Model | None = None  # what its adapter stands on, kept so that other adapters share its weights
+
+    def __repr__(self) -> str:
+        size = size_of(self.record)
+        kind, tokens = type(self).__name__, f"{self.vocabulary_size:,} tokens"
+        return f"<{kind}: {self.family}, {self.tokenizer.name} tokenizer, {tokens}{size}>"
+
+    def _repr_html_(self) -> str:
+        return info_of_model(self.parts)._repr_html_()
+
+    @property
+    def engine(self) -> Any:
+        """What the family trains. Raises ModelFormatError if its file has changed since it was opened."""
+        self._check_file()
+        return self._engine
+
+    @property
+    def parts(self) -> ModelParts:
+        return ModelParts(self.family, self.engine, self.tokenizer, self.speller, self.record)
+
+    @property
+    def language_model(self) -> LanguageModel[Any]:
+        """The engine, if it continues texts. Raises WrongModelError if not; ModelFormatError as `engine`."""
+        return cast("LanguageModel[Any]", self.require_engine("continue"))
+
+    def require_engine(self, *jobs: Task) -> Any:
+        """The engine, if it does one of these jobs. Raises WrongModelError if not; ModelFormatError as `engine`."""
+        if FAMILIES[self.family].job not in jobs:
+            raise WrongModelError(_describe_wrong_kind(self.family, " or ".join(_DOES[job] for job in jobs)))
+        return self.engine
+
+    @property
+    def is_bidirectional(self) -> bool:
+        """Whether its scores are pseudo-log-likelihoods, and it fills gaps."""
+        return FAMILIES[self.family].job == "fill"
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer. Raises ModelFormatError as `engine`: the vocabulary is in the same file."""
+        self._check_file()
+        return self._tokenizer
+
+    def _check_file(self) -> None:
+        if self._mapped is not None:
+            self._mapped.check()
+
+    @property
+    def document(self) -> Document | None:
+        """What part of a file was a document in training; None if the record does not say, or file names decided."""
+        return document_in(self.record)
+
+    def set_markers(self, markers: Markers) -> None:
+        """Sets the rule for literal <s>, </s> and <unk> in texts: error, skip or keep. Raises SettingError."""
+        self._tokenizer = self.tokenizer.with_markers(markers)
+
+    @property
+    def vocabulary_size(self) -> int:
+        return self.tokenizer.vocabulary_size
+
+    @property
+    def speller(self) -> Speller | MixedSpeller:
+        """The model of the spelling of unknown tokens."""
+        if self._speller is None:
+            from chainrule.ngram.speller import Speller
+
+            self._speller = Speller.of_vocabulary(self.tokenizer)
+        return self._speller
+
+    @property
+    def layout(self) -> str | None:
+        """The layout of an n-gram table, in memory and on disk: fast or compact; None for other models."""
+        return FAMILIES[self.family].layout(self.engine)
+
+    @shows_progress
+    def compact(self, progress: ProgressOption = None, *, bits: int | None = None) -> Self:
+        """The same model, quantised: an n-gram model takes a fifth of the memory, with 256 values for the probabilities
+        of each order; a Transformer takes little more than a quarter, with matrices in int8 and a scale for every 32
+        weights.
+
+        bits: of a Transformer's weights, 4, 5, 6 or 8, in blocks as those of GGUF files; products then also round
+        vectors to eight bits, which is several times as fast.
+        Raises SettingError where it has no compact form, ModelFormatError where it is damaged, EstimationError where
+        there is not enough memory.
+
+        good:  chainrule.load("lm/").compact().save("small/")
+        good:  chainrule.load("lm/").compact(bits=4).save("smaller/")
+        """
+        if bits not in (None, 4, 5, 6, 8):
+            raise SettingError(f"bits is {bits!r}; expected 4, 5, 6 or 8, or nothing")
+        alone = self.merge()
+        if bits is not None and "merged_adapter" in alone.record and alone.is_compact:  # but for what was merged
+            alone = alone.unpack(progress)
+        engine = self._compaction.compact(alone.engine, callback(progress), bits)
+        return self._with_engine(engine, {**alone.record, "quantised": True})
+
+    @shows_progress
+    def unpack(self, progress: ProgressOption = None) -> Self:
+        """The fast layout of a compact model, quantised as it was. Raises as `compact` does."""
+        return self._with_engine(self._compaction.unpack(self.engine, callback(progress)), self.record)
+
+    def merge(self) -> Self:
+        """The same model with its adapter added to the weights of its base, in float32; itself, if it has none.
+
+        good:  chainrule.load("law/").merge().save("law-alone/")
+        """
+        if "adapter" not in self.record:
+            return self
+        from chainrule.neural.saving import merged
+
+        record = {name: value for name, value in self.record.items() if name != "adapter"}
+        return self._with_engine(merged(self.engine), {**record, "merged_adapter": self.record["adapter"]})
+
+    @property
+    def is_compact(self) -> bool:
+        """Whether `unpack` would change it."""
+        compaction = FAMILIES[self.family].compaction
+        return compaction is not None and compaction.is_compact(self.engine)
+
+    @property
+    def _compaction(self) -> Quantization:
+        """Raises SettingError."""
+        compaction = FAMILIES[self.family].compaction
+        if compaction is None:
+            raise SettingError(
+                f"a model of family {self.family!r} has no compact form; expected an n-gram model or a Transformer"
+            )
+        return compaction
+
+    def _with_engine(self, engine: Any, record: dict[str, Any]) -> Self:
+        if engine is self._engine:
+            return self
+        return type(self)(self.family, engine, self.tokenizer, record, self.speller)
+
+    @shows_progress
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False, progress: ProgressOption = None) -> None:
+        """Writes a model folder, or a file where the path ends in .arpa, in .fst.txt (an automaton of OpenFst, with its
+        symbols beside it) or in .combined (a word list of Android keyboards), or in one of these and .gz, .zst, .xz or
+        .bz2.
+
+        Raises OutputError; SettingError if the model has no such form.
+        """
+        progress = callback(progress)
+        path = as_path(path)
+        save = save_ngram_file if ends_in(path, NGRAM_FILE_SUFFIXES) else save_folder
+        save(self.parts, path, overwrite=overwrite, progress=progress)
+
+
+Kind = TypeVar("Kind", bound=Model)
+
+
+def check_model(model: object, *kinds: type) -> None:
+    """Raises TypeError if this is not a model of these kinds: usually it is a path."""
+    if not isinstance(model, kinds or Model):
+        raise TypeError(f"this takes a model, as chainrule.load gives one; found {model!r}")
+
+
+def check_kind(model: Model, kind: type[Kind]) -> Kind:
+    """The model, which is one of a kind. Raises WrongModelError if it is another, TypeError if it is no model."""
+    check_model(model)
+    if not isinstance(model, kind):
+        raise WrongModelError(_describe_wrong_kind(model.family, kind.capability))
+    return model
+
+
+def _describe_wrong_kind(family: str, wanted: str) -> str:
+    job = FAMILIES[family].job
+    others = "; it can score, embed and judge minimal pairs" if job == "fill" else ""
+    return f"a model of family {family!r} {_DOES[job]}; this takes one that {wanted}{others}"

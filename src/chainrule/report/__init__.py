@@ -1,1 +1,0 @@
-"""Results for people to read: tables, pages, drawings and model cards."""
