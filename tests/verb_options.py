@@ -21,6 +21,7 @@ def flag(name: str) -> str:
 
 
 MIXING = {"--mix", "--mix-bytes", "--mix-seed"}
+RESULT = {"--output", "--overwrite", "--json"}
 READING = {"--document", "--field", "--encoding", "--encoding-errors", "--suffixes"}  # of all verbs that take texts
 TOKENIZER = {"--tokenizer", "--normalise", "--vocabulary", "--vocabulary-size", "--vocabulary-min-count", "--markers"}
 # The verb of a family has the family's name, but for one.
@@ -139,22 +140,20 @@ VERBS = {
         "--top",
         "--judgements",
         "--markers",
-        "--json",
+        *RESULT,
     },
-    "classify": {"MODEL", "TEXT", "--data", "--strict", "--markers", "--page", "--overwrite", "--json"}
-    | {"--label-field"}
-    | READING,
-    "fill": {"MODEL", "TEXT", "--top", "--mask", "--markers", "--json"},
+    "classify": {"MODEL", "TEXT", "--data", "--strict", "--markers", "--page", *RESULT} | {"--label-field"} | READING,
+    "fill": {"MODEL", "TEXT", "--top", "--mask", "--markers", *RESULT},
     "embed": {"MODEL", "TEXT", "--output", "--layer", "--pooling", "--precision", "--words", "--tokens", "--vocabulary"}
     | {"--markers", "--overwrite"}
     | READING,
-    "nearest": {"MODEL", "SENTENCE", "TEXT", "--top", "--layer", "--pooling", "--markers", "--json"}
+    "nearest": {"MODEL", "SENTENCE", "TEXT", "--top", "--layer", "--pooling", "--markers", *RESULT}
     | {"--restrict", "--contexts"}
     | READING,
-    "analogy": {"VECTORS", "A", "B", "C", "--rule", "--top", "--restrict", "--json"},
-    "odd": {"VECTORS", "WORDS", "--json"},
+    "analogy": {"VECTORS", "A", "B", "C", "--rule", "--top", "--restrict", *RESULT},
+    "odd": {"VECTORS", "WORDS", *RESULT},
     "map": {"VECTORS", "--output", "--words", "--method", "--seed", "--overwrite"},
-    "next": {"MODEL", "PROMPT", "--top", "--tokenizer", "--markers", "--json"},
+    "next": {"MODEL", "PROMPT", "--top", "--tokenizer", "--markers", *RESULT},
     "generate": {
         "MODEL",
         "PROMPT",
@@ -163,10 +162,9 @@ VERBS = {
         "--stream",
         "--draft",
         "--tree",
-        "--overwrite",
         "--tokenizer",
         "--markers",
-        "--json",
+        *RESULT,
     }
     | {"--max-tokens", "--min-tokens", "--begin", "--stop", "--allow", "--ban", "--no-repeat", "--unknown"}
     | {"--json-schema", "--regex", "--grammar", "--choices"}

@@ -54,7 +54,7 @@ def test_texts_of_machines_are_told_from_those_of_people(chainrule, model: Path,
     [
         (["--quiz", "q.html"], 2, "--quiz needs --machine"),
         (["--plot", "q.svg"], 2, "--plot needs --machine"),
-        (["--machine", "{texts}", "-o", "p.html"], 2, "--output has no effect with --machine"),
+        (["--machine", "{texts}", "-o", "p.html"], 2, "--output writes a table with --machine"),
         (["-o", "page.pdf"], 2, "its name must end in .html"),
         (["--machine", "{texts}", "--quiz", "q.html", "-n", 9], 1, "--number is 9, but there are 3 texts by people"),
         (["--masked", "{model}"], 1, "fills gaps in texts"),

@@ -122,7 +122,7 @@ def test_impossible_wishes_are_errors(arguments: str, message: str, chainrule, m
         ("--tree t.json", "--tree needs --beam."),
         ("--beam 2 --alpha 0.3", "--alpha needs --rank-by wu."),
         ("--beam 2 --diversity 0.3", "--diversity needs --groups."),
-        ("--stream --json", "--stream prints text; leave out --json."),
+        ("--stream --json", "--stream prints text; leave out --json and --output."),
     ],
 )
 def test_options_that_contradict_each_other_are_wrong_usage(

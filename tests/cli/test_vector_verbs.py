@@ -95,7 +95,7 @@ def test_words_that_stand_together(tmp_path, chainrule) -> None:
     ("command", "message"),
     [
         (("nearest", "WORDS", "unheard"), "'unheard' has no vector: it is not one of the 30 words"),
-        (("nearest", "WORDS", "word1", "--layer", "1"), "only --top, --restrict, --contexts and --json"),
+        (("nearest", "WORDS", "word1", "--layer", "1"), "only --top, --restrict, --contexts, --json and --output"),
         (("analogy", "WORDS", "word1", "word2", "unheard"), "'unheard' has no vector"),
         (("odd", "WORDS", "word1", "word2"), "the words are word1, word2; expected three or more"),
         (("evaluate", "WORDS", "--restrict", "5"), "give similarity, a set of pairs, or analogies, or both"),

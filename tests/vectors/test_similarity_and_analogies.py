@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from chainrule.base.correlation import correlation, ranks
 from chainrule.base.progress import silent
 from chainrule.errors import TextError
+from chainrule.evaluation.correlation import correlation, ranks
 from chainrule.features.vectors.learning.intrinsic import (
     Pair,
     accuracies,

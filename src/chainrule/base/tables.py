@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 # Control characters; line and paragraph separators; characters that change the direction of the text after them
 # (Unicode's UAX #9: embeddings, overrides and isolates, which make a line read as another one); lone surrogates.
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u206f\ud800-\udfff]")
+_BREAKS = str.maketrans("\t\n\r", "   ")
 
 
 def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -48,6 +49,11 @@ def printable(text: str) -> str:
     typography need them.
     """
     return _UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+
+
+def on_one_line(text: str) -> str:
+    """The text with spaces in place of tabs and line ends, which would break a line of columns."""
+    return text.translate(_BREAKS)
 
 
 def printable_lines(text: str) -> str:

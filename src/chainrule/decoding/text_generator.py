@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from chainrule.base.arguments import check_least, check_type
+from chainrule.base.json import finite
 from chainrule.base.progress import Progress, silent
+from chainrule.base.results import Shown, row
+from chainrule.base.tables import printable
 from chainrule.decoding.beam import Hypothesis, SearchTree, search, with_greedy
 from chainrule.decoding.config import AS_THE_MODEL, MOST_TEXTS, BeamConfig, Limits, SamplingConfig, first_stop
 from chainrule.decoding.limits import GrowingText, constraints_for
@@ -53,6 +56,16 @@ class Text(NamedTuple):
     tokens: list[str]
     continuation: str
     log_mass: float | None = None
+
+    def shown(self, *, is_proven: bool | None = None) -> Shown:
+        """Return it as a line. is_proven: of a text that was searched, whether none is likelier."""
+        record: dict[str, Any] = {"text": self.text, "log_prob": finite(self.log_prob)}
+        if is_proven is not None:
+            record |= {"score": finite(self.score), "proven": is_proven}
+        if self.log_mass is not None:
+            record["log_mass"] = finite(self.log_mass)
+        line = self.text if is_proven is None else f"{self.score:.4f}\t{printable(self.text)}"
+        return row(line, {**record, "ending": self.ending, "tokens": self.tokens})
 
 
 class FormProbability(NamedTuple):

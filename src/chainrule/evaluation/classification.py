@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.base.json import finite, named_figures
+from chainrule.base.tables import text_table
 from chainrule.drawing.pages import html_table
 from chainrule.errors import SettingError
 from chainrule.evaluation.minimal_pairs import Accuracy
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from chainrule.features.classify.labelled_texts import Labelled
 
 _BINS = 15
+_CONFUSED = 10  # pairs of labels shown
+_UNSEEN = 5  # labels named
+_LABELS = 30  # with more, only JSON has the figures of each
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,46 @@ class Classification:
             for row in self.to_records()
         ]
         return html_table(title, ["label", "examples", "precision", "recall", "F1"], rows)
+
+    def __str__(self) -> str:
+        low, high = self.accuracy.interval
+        of_labels = self.confusion.sum(1)
+        most = int(of_labels.argmax())
+        figures = [
+            ("accuracy", f"{self.accuracy.share:.2%}", f"{100 * low:.2f} to {100 * high:.2f} at 95 %"),
+            ("majority", f"{of_labels[most] / of_labels.sum():.2%}", f"if all were {self.labels[most]}"),
+            ("macro F1", f"{self.macro_f1:.4f}", f"over {(of_labels > 0).sum()} labels that occur"),
+            ("nats", f"{self.nats:.4f}", "a label"),
+            ("calibration error", f"{self.calibration_error:.4f}", f"expected, in {_BINS} bins"),
+            ("examples", f"{self.accuracy.pairs:,}", ""),
+        ]
+        if self.word_baseline is not None:
+            what = "if each word gets its most frequent label in --data"
+            figures.insert(2, ("by word", f"{self.word_baseline:.2%}", what))
+        lines = [f"{name:<20}{value:>12}  {remark}".rstrip() for name, value, remark in figures]
+        if len(self.labels) <= _LABELS:
+            cells = [
+                [
+                    row["label"],
+                    *(f"{row[name]:.4f}" for name in ("precision", "recall", "f1")),
+                    f"{row['examples']:,}",
+                ]
+                for row in self.to_records()
+            ]
+            lines.append(text_table(["label", "precision", "recall", "F1", "examples"], cells))
+        lines += [f"{times:,} {true} labelled {other}" for true, other, times in self.confused(_CONFUSED)]
+        return "\n".join(lines)
+
+    def notes(self) -> Iterator[str]:
+        """Which labels did not occur in training."""
+        if self.unseen:
+            names = list(self.unseen)
+            shown = ", ".join(names[:_UNSEEN]) + f" and {len(names) - _UNSEEN} more" * (len(names) > _UNSEEN)
+            examples, total = sum(self.unseen.values()), self.accuracy.pairs
+            yield (
+                f"{len(names):,} of the labels were not seen in training ({shown}); {examples:,} of {total:,} examples "
+                "have one: they count as wrong, and are left out of nats"
+            )
 
     @property
     def precision(self) -> Float64[ndarray, " labels"]:

@@ -23,6 +23,7 @@ from chainrule.cli.shared.options import (
     flag,
     given_settings,
 )
+from chainrule.cli.shared.results import ResultOptions
 from chainrule.cli.shared.screen import note, print_json, progress_bar
 from chainrule.cli.shared.texts import (
     DEFAULT_READING,
@@ -375,7 +376,9 @@ def evaluate(
             raise CycloptsError(
                 msg="A classifier is measured on one file of labelled inputs; leave out the options of texts."
             )
-        show_accuracy(model, texts[0], markers, reading.labelled(label_field), strict=strict, json=json)
+        show_accuracy(
+            model, texts[0], markers, reading.labelled(label_field), strict=strict, show=ResultOptions(json=json)
+        )
         return
     if label_field != "label":
         raise CycloptsError(msg="--label-field is for classifiers.")

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from chainrule.ngram.config import DiskPlan
 
-_BREAKS = str.maketrans("\t\n\r", "   ")
 PATIENCE = 2.0  # seconds before progress is shown
 
 
@@ -39,11 +38,6 @@ def note_plan(plan: DiskPlan) -> None:
 def print_json(value: Any) -> None:
     """Prints one line of valid JSON; infinities must be null already."""
     print(json.dumps(value, ensure_ascii=not writes_utf8(), allow_nan=False))
-
-
-def on_one_line(text: str) -> str:
-    """Replaces tabs and line ends, which would break a line of columns, with spaces."""
-    return text.translate(_BREAKS)
 
 
 def writes_utf8() -> bool:

@@ -6,25 +6,24 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from itertools import count
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.base.tables import printable, text_table
+from chainrule.base.results import Shown, table
+from chainrule.base.tables import text_table
 from chainrule.cli.shared.models import note_drafts, open_model
 from chainrule.cli.shared.options import (
     NO_FLAGS,
     BeamFlags,
     Draft,
-    Json,
     LimitFlags,
     ModelMarkerRule,
     ModelPath,
     ModelTokenizerName,
     Needs,
     NetworkPath,
-    Overwrite,
     SamplingFlags,
     Seed,
     TreeFile,
@@ -36,14 +35,17 @@ from chainrule.cli.shared.options import (
     given_settings,
     refuse_sampling,
 )
-from chainrule.cli.shared.screen import finite, note, print_json, progress_bar
+from chainrule.cli.shared.results import TO_SCREEN, ResultOptions
+from chainrule.cli.shared.screen import note, progress_bar
 from chainrule.decoding.config import Limits, SamplingConfig
 from chainrule.errors import prefix_errors
 from chainrule.models.config import GenerateOptions
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from chainrule.decoding.config import BeamConfig
-    from chainrule.decoding.text_generator import Text
+    from chainrule.decoding.text_generator import SearchedTexts, Text, TextDecoder
     from chainrule.models.model import Model
     from chainrule.models.scoring_model import ScoringModel
 
@@ -60,13 +62,12 @@ def generate(
     stream: Annotated[bool, Parameter(negative=(), help="Print each text as it is sampled.")] = False,
     draft: Draft = None,
     tree: Annotated[TreeFile, Needs("size")] = None,
-    overwrite: Overwrite = False,
     limits: LimitFlags = NO_FLAGS,
     sampling: SamplingFlags = NO_FLAGS,
     beam: BeamFlags = NO_FLAGS,
     tokenizer: ModelTokenizerName = None,
     markers: ModelMarkerRule = None,
-    json: Json = False,
+    show: ResultOptions = TO_SCREEN,
 ) -> None:
     """Sample texts from a model, or search for the likeliest with --beam.
 
@@ -77,72 +78,66 @@ def generate(
     """
     search, within = beam_config(beam, number), Limits(**given_settings(limits))
     if search is None:
-        if stream and json:
-            raise CycloptsError(msg="--stream prints text; leave out --json.")
-        _sample(
-            model, prompt, number, seed, within, sampling, tokenizer, markers, draft=draft, stream=stream, json=json
-        )
-        return
-    refuse_sampling(sampling)
-    for name, given in (("--seed", seed is not None), ("--stream", stream)):
-        if given:
-            raise CycloptsError(msg=f"{name} has no effect with --beam, which does not sample.")
-    if draft is not None:
-        raise CycloptsError(msg="--draft has no effect with --beam, whose texts grow together.")
-    if tree is not None:
-        check_tree(tree, overwrite=overwrite)
-    _search(model, prompt, search, within, tree, tokenizer, markers, overwrite=overwrite, json=json)
-
-
-def _sample(
-    path: Path,
-    prompt: str,
-    number: int,
-    seed: int | None,
-    limits: Limits,
-    sampling: SamplingFlags,
-    tokenizer: ModelTokenizerName,
-    markers: ModelMarkerRule,
-    *,
-    draft: str | None,
-    stream: bool,
-    json: bool,
-) -> None:
+        if stream and (show.json or show.output is not None):
+            raise CycloptsError(msg="--stream prints text; leave out --json and --output.")
+        config = SamplingConfig(**given_settings(sampling))
+    else:
+        refuse_sampling(sampling)
+        for name, given in (("--seed", seed is not None), ("--stream", stream)):
+            if given:
+                raise CycloptsError(msg=f"{name} has no effect with --beam, which does not sample.")
+        if draft is not None:
+            raise CycloptsError(msg="--draft has no effect with --beam, whose texts grow together.")
+        if tree is not None:
+            check_tree(tree, overwrite=show.overwrite)
+    show.check()
     from chainrule.models.files.opening import open_drafting
     from chainrule.models.language_models import CausalModel
 
-    config, is_continued = SamplingConfig(**given_settings(sampling)), False
-    drawn = draw_seed(seed)
     with progress_bar() as progress:
-        model = open_model(path, tokenizer, markers, progress, kind=CausalModel)
-        _note_unknown_words(model, prompt)
+        opened = open_model(model, tokenizer, markers, progress, kind=CausalModel)
+        _note_unknown_words(opened, prompt)
         drafting = None if draft is None else open_drafting(draft)
-        with prefix_errors(str(path)):
-            decoder = model.decoder_with(drafting)
-        if not stream:
-            texts = model.sample(prompt, number, config, limits, seed=drawn, draft=drafting, progress=progress)
+        with prefix_errors(str(model)):
+            decoder = opened.decoder_with(drafting)
+        drawn = draw_seed(seed)
+        if search is not None:
+            result = decoder.search(prompt, search, within, progress=progress)
+            if tree is not None:
+                opened.beam_tree(prompt, search, within).save(tree, overwrite=show.overwrite)
+        elif not stream:
+            texts = opened.sample(prompt, number, config, within, seed=drawn, draft=drafting, progress=progress)
+    if search is not None:
+        show.show_all(text.shown(is_proven=result.is_proven) for text in result.texts)
+        _note_search(opened, prompt, result, search, within)
+        return
     if stream:
-        cut = 0
-        for i in range(number):
-            shown = 0
-            for piece in decoder.pieces(prompt, config, limits, seed=drawn, number=i):
-                print(piece.text, end="", flush=True)
-                shown += bool(piece.text)
-                cut += piece.ending == "length"
-            print()
-            is_continued |= shown > bool(prompt)
-        _note_cut(cut, number, limits)
+        is_continued = _stream(decoder, prompt, number, config, within, drawn)
     else:
-        for text in texts:
-            _print(text, json=json)
+        show.show_all(text.shown() for text in texts)
         is_continued = any(text.tokens for text in texts)
-        if limits.has_form:
-            _note_form(texts, config, limits)
+        if within.has_form:
+            _note_form(texts, config, within)
     note_drafts(drafting)
-    if prompt and number and limits.max_tokens and not is_continued:
-        note(_why_no_continuation(model))
+    if prompt and number and within.max_tokens and not is_continued:
+        note(_why_no_continuation(opened))
     if seed is None and config.temperature:  # without, nothing is drawn
         note(f"--seed {drawn} gives {'this text' if number == 1 else 'these texts'} again")
+
+
+def _stream(decoder: TextDecoder, prompt: str, number: int, config: SamplingConfig, limits: Limits, seed: int) -> bool:
+    """Prints texts as they are sampled, and returns whether one of them goes on after the prompt."""
+    cut, is_continued = 0, False
+    for i in range(number):
+        shown = 0
+        for piece in decoder.pieces(prompt, config, limits, seed=seed, number=i):
+            print(piece.text, end="", flush=True)
+            shown += bool(piece.text)
+            cut += piece.ending == "length"
+        print()
+        is_continued |= shown > bool(prompt)
+    _note_cut(cut, number, limits)
+    return is_continued
 
 
 def _note_form(texts: list[Text], config: SamplingConfig, limits: Limits) -> None:
@@ -162,49 +157,14 @@ def _note_cut(cut: int, number: int, limits: Limits) -> None:
         note(f"{cut} of {number} texts reached --max-tokens {limits.max_tokens} before the form's end; raise it")
 
 
-def _search(
-    path: Path,
-    prompt: str,
-    config: BeamConfig,
-    limits: Limits,
-    tree: Path | None,
-    tokenizer: ModelTokenizerName,
-    markers: ModelMarkerRule,
-    *,
-    overwrite: bool,
-    json: bool,
-) -> None:
-    from chainrule.models.language_models import CausalModel
-
-    with progress_bar() as progress:
-        model = open_model(path, tokenizer, markers, progress, kind=CausalModel)
-        _note_unknown_words(model, prompt)
-        result = model.decoder.search(prompt, config, limits, progress=progress)
-        if tree is not None:
-            model.beam_tree(prompt, config, limits).save(tree, overwrite=overwrite)
-    for text in result.texts:
-        _print(text, json=json, is_proven=result.is_proven)
+def _note_search(model: Model, prompt: str, result: SearchedTexts, config: BeamConfig, limits: Limits) -> None:
+    """Says what is known of the texts that a search found."""
     if result.is_proven and limits.has_form:
         note(f"no other text of at most {limits.max_tokens} tokens is likelier: the beam lost none that could be")
     if prompt and limits.max_tokens and result.texts and not result.texts[0].tokens:
         note(_why_no_continuation(model))
     if len(result.texts) < config.best:
         note(f"the beam found {len(result.texts)} of {config.best} texts; widen it, or change --max-tokens")
-
-
-def _print(text: Text, *, json: bool, is_proven: bool | None = None) -> None:
-    """is_proven: of a text that was searched, whether none is likelier."""
-    if json:
-        row: dict[str, Any] = {"text": text.text, "log_prob": finite(text.log_prob)}
-        if is_proven is not None:
-            row |= {"score": finite(text.score), "proven": is_proven}
-        if text.log_mass is not None:
-            row["log_mass"] = finite(text.log_mass)
-        print_json({**row, "ending": text.ending, "tokens": text.tokens})
-    elif is_proven is not None:
-        print(f"{text.score:.4f}\t{printable(text.text)}")
-    else:
-        print(text.text)
 
 
 def _why_no_continuation(model: Model) -> str:
@@ -236,7 +196,7 @@ def next_tokens(
     top: Annotated[int, WholeNumber, Parameter(help="How many tokens to show.")] = 10,
     tokenizer: ModelTokenizerName = None,
     markers: ModelMarkerRule = None,
-    json: Json = False,
+    show: ResultOptions = TO_SCREEN,
 ) -> None:
     """List the likeliest next tokens after a prompt.
 
@@ -250,17 +210,15 @@ def next_tokens(
     """
     from chainrule.models.language_models import CausalModel
 
+    show.check()
     with progress_bar() as progress:
         opened = open_model(model, tokenizer, markers, progress, kind=CausalModel)
         pairs = opened.next(prompt, top)
         _note_unknown_words(opened, prompt)
-    if json:
-        rows = [{"token": token, "prob": prob, "log_prob": math.log(prob)} for token, prob in pairs]
-        print_json(rows)
-    else:
-        shown = opened.tokenizer.read_tokens([token.encode() for token, _ in pairs])
-        table = [[token, f"{p:.6f}", f"{-math.log2(p):.2f}"] for token, (_, p) in zip(shown, pairs, strict=True)]
-        print(text_table(["token", "probability", "bits"], table))
+    shown = opened.tokenizer.read_tokens([token.encode() for token, _ in pairs])
+    cells = [[token, f"{p:.6f}", f"{-math.log2(p):.2f}"] for token, (_, p) in zip(shown, pairs, strict=True)]
+    records = [{"token": token, "prob": prob, "log_prob": math.log(prob)} for token, prob in pairs]
+    show.show(table(text_table(["token", "probability", "bits"], cells), records))
 
 
 def fill(
@@ -271,7 +229,7 @@ def fill(
     top: Annotated[int, WholeNumber, Parameter(help="How many tokens to show for each mask.")] = 5,
     mask: Annotated[str | None, Parameter(help="What marks a gap in the text; by default [MASK].")] = None,
     markers: ModelMarkerRule = None,
-    json: Json = False,
+    show: ResultOptions = TO_SCREEN,
 ) -> None:
     """Fill gaps in a text with the likeliest tokens, given the text on both sides.
 
@@ -284,16 +242,17 @@ def fill(
     from chainrule.models.language_models import MaskedModel
     from chainrule.text.tokenization.tokenizer import MASK
 
+    show.check()
     with progress_bar() as progress:
         masked = open_model(model, None, markers, progress, kind=MaskedModel)
         gap = MASK if mask is None else mask
         gaps = masked.fill(text, top, mask=gap)
         _note_unknown_words(masked, *text.split(gap), of="text")
-    for guesses in gaps:
-        if json:
-            print_json([{"token": token, "probability": probability} for token, probability in guesses])
-            continue
-        shown = masked.tokenizer.read_tokens([token.encode() for token, _ in guesses])
-        for token, (_, probability) in zip(shown, guesses, strict=True):
-            print(f"{probability:.6f}\t{token}")
-        print()
+
+    def shown(number: int, guesses: Sequence[tuple[str, float]]) -> Shown:
+        tokens = masked.tokenizer.read_tokens([token.encode() for token, _ in guesses])
+        lines = [f"{prob:.6f}\t{token}\n" for token, (_, prob) in zip(tokens, guesses, strict=True)]
+        records = [{"token": token, "probability": probability} for token, probability in guesses]
+        return Shown("".join(lines), records, [{"gap": number, **record} for record in records])
+
+    show.show_all(map(shown, count(1), gaps))

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from chainrule.base.correlation import correlation, interval, rank_correlation
 from chainrule.base.json import finite_figures
 from chainrule.drawing.pages import html_table
 from chainrule.errors import TextError
+from chainrule.evaluation.correlation import correlation, interval, rank_correlation
 from chainrule.text.numbers import number_of
 
 if TYPE_CHECKING:
@@ -81,6 +81,10 @@ class RatingMeasurement:
     def to_dict(self) -> dict[str, Any]:
         """The figures by name: a row for pandas."""
         return asdict(self)
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """A row of the figures."""
+        return [self.to_dict()]
 
     def as_json(self) -> dict[str, Any]:
         """The figures by name, with null for what is not defined."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import sys
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,8 +12,9 @@ from cyclopts import CycloptsError, Parameter
 from chainrule.base.progress import silent
 from chainrule.base.tables import count_of
 from chainrule.cli.shared.models import open_model
-from chainrule.cli.shared.options import FILE, Json, ModelMarkerRule, Needs, Overwrite, TextFile
-from chainrule.cli.shared.screen import note, on_one_line, print_json, progress_bar
+from chainrule.cli.shared.options import FILE, ModelMarkerRule, Needs, TextFile
+from chainrule.cli.shared.results import TO_SCREEN, ResultOptions
+from chainrule.cli.shared.screen import note, progress_bar
 from chainrule.cli.shared.texts import (
     DEFAULT_READING,
     LabelField,
@@ -23,13 +24,13 @@ from chainrule.cli.shared.texts import (
     bad_records,
     note_repairs,
 )
-from chainrule.features.classify.shell_train import assess, describe, note_unseen
+from chainrule.features.classify.shell_train import assess
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
 
     from chainrule.base.progress import Progress
-    from chainrule.features.classify.classification import Predicted
+    from chainrule.base.results import Shown
     from chainrule.features.classify.model import ClassifierModel
     from chainrule.text.tokenization.vocabulary import Markers
 
@@ -53,8 +54,7 @@ def classify(
         Path | None,
         Parameter(help="Draw the labelled inputs, too: a page, .html. Of graphs and pictures."),
     ] = None,
-    overwrite: Overwrite = False,
-    json: Json = False,
+    show: ResultOptions = TO_SCREEN,
 ) -> None:
     """Label texts, or each of their words.
 
@@ -71,13 +71,15 @@ def classify(
     from chainrule.features.classify.classification import predict_documents
     from chainrule.features.classify.inputs import BOX_UNIT, PAIR_UNITS, config_of, inputs_of, predicts_ratings
     from chainrule.features.classify.model import ClassifierModel, check_page
+    from chainrule.features.classify.results import of_input, of_pixels, of_rating, of_units
 
     if data is not None and text != "-":
         raise CycloptsError(msg="--data names the texts; leave out TEXT.")
     if page is not None and data is not None:
         raise CycloptsError(msg="--page draws predicted labels; leave out --data.")
+    show.check(*(name for name in (text, data) if name is not None))
     if data is not None:
-        show_accuracy(model, data, markers, reading.labelled(label_field), strict=strict, json=json)
+        show_accuracy(model, data, markers, reading.labelled(label_field), strict=strict, show=show)
         return
     with progress_bar() as progress:
         labeller = open_model(model, None, markers, progress, kind=ClassifierModel)
@@ -91,36 +93,36 @@ def classify(
             if unit == BOX_UNIT:
                 if page is not None:
                     raise CycloptsError(msg="--page draws labels of graphs and pictures, not boxes; leave it out.")
-                _print_boxes(labeller, text, progress, json=json)
+                found = _boxes(labeller, text, progress)
+                show.show_all(own for own in found if show.json or own.records)  # of none, there is no line
                 return
             columns = reading.labelled(label_field)
             inputs = columns.inputs(kind, text, config_of(labeller.classifier), progress)
-            found = labeller.classify(inputs) if page is None else labeller.draw(inputs, page, overwrite=overwrite)
+            found = labeller.classify(inputs) if page is None else labeller.draw(inputs, page, overwrite=show.overwrite)
             if unit == "pixel":
-                for picture, prediction in zip(inputs, found, strict=True):
-                    _print_pixels(picture.name, picture.pixels.shape[1], prediction, json=json)
-                return
-            for prediction in found:
-                if predicts_ratings(labeller.classifier):
-                    _print_rating(prediction, json=json)
-                    continue
-                by_unit = unit != kind.units[0]
-                _print(prediction, by_unit, json=json, what="picture" if unit == "picture" else "text")
+                pictures = zip(found, inputs, strict=True)
+                show.show_all(of_pixels(own, picture.name, picture.pixels.shape[1]) for own, picture in pictures)
+            elif predicts_ratings(labeller.classifier):
+                show.show_all(map(of_rating, found))
+            elif unit != kind.units[0]:
+                show.show_all(map(of_units, found, count(1)))
+            else:
+                show.show_all(of_input(own, "picture" if unit == "picture" else "text") for own in found)
             return
         if page is not None:
-            check_page(labeller.classifier, page, overwrite=overwrite)
+            check_page(labeller.classifier, page, overwrite=show.overwrite)
         source = reading.corpus(text)
         empty = ends = total = 0
         shown = silent if sys.stdout.isatty() else progress  # a progress bar would break into the output
-        for block in source.blocks_as_they_come(shown, "classifying"):
-            for piece in block.pieces(_PART_BYTES):
-                encoded, documents = labeller.tokenizer.encode_block(piece), piece.documents()
-                ends += sum(_ends_in_label(document, labeller.classifier.labels) for document in documents)
-                total += len(documents)
-                for prediction in predict_documents(labeller.classifier, labeller.tokenizer, encoded, documents):
-                    _print(prediction, unit == "word", json=json)
-                    empty += not any(prediction.units)
-                sys.stdout.flush()
+        with show.showing() as show_one:
+            for block in source.blocks_as_they_come(shown, "classifying"):
+                for piece in block.pieces(_PART_BYTES):
+                    encoded, documents = labeller.tokenizer.encode_block(piece), piece.documents()
+                    ends += sum(_ends_in_label(document, labeller.classifier.labels) for document in documents)
+                    for prediction in predict_documents(labeller.classifier, labeller.tokenizer, encoded, documents):
+                        total += 1
+                        show_one(of_units(prediction, total) if unit == "word" else of_input(prediction))
+                        empty += not any(prediction.units)
     note_repairs(source)
     if 2 * ends > total:
         note(
@@ -138,7 +140,7 @@ def _ends_in_label(document: str, labels: Collection[str]) -> bool:
 
 
 def show_accuracy(
-    model: Path, data: str, markers: Markers | None, columns: LabelledOptions, *, strict: bool, json: bool
+    model: Path, data: str, markers: Markers | None, columns: LabelledOptions, *, strict: bool, show: ResultOptions
 ) -> None:
     """Prints how well a classifier labels the labelled inputs of a file."""
     from chainrule.features.classify.inputs import config_of, inputs_of
@@ -150,15 +152,12 @@ def show_accuracy(
         with bad_records(strict=strict) as on_bad:
             examples = columns.read(kind, data, network.unit, config_of(network), on_bad, progress)
         result = assess(labeller, examples, progress)
-    if json:
-        print_json(result.as_json())
-    else:
-        print(describe(result))
-    note_unseen(result)
+    show.show(result)
 
 
-def _print_boxes(detector: ClassifierModel, name: str, progress: Progress, *, json: bool) -> None:
-    """The boxes in a picture, or in each of a folder or file of them, a few pictures at a time."""
+def _boxes(detector: ClassifierModel, name: str, progress: Progress) -> Iterator[Shown]:
+    """The boxes in a picture, or in each of a folder or file of them, found a few pictures at a time."""
+    from chainrule.features.classify.results import of_boxes
     from chainrule.features.vision.pictures.labelled import picture_paths
     from chainrule.features.vision.pictures.picture import as_picture
 
@@ -167,47 +166,4 @@ def _print_boxes(detector: ClassifierModel, name: str, progress: Progress, *, js
         progress("finding boxes", first, len(paths))
         chosen = paths[first : first + _AT_ONCE]
         found = detector.detect([as_picture(path) for path in chosen], progress=False)
-        for path, boxes in zip(chosen, found, strict=True):
-            if json:
-                shown = [{"box": list(one.box), "label": one.label, "score": one.score} for one in boxes]
-                print_json({"picture": path, "boxes": shown})
-                continue
-            for one in boxes:
-                sides = " ".join(f"{side:.1f}" for side in one.box)
-                print(f"{one.label}\t{one.score:.6f}\t{sides}\t{on_one_line(path)}")
-
-
-def _print_pixels(name: str, columns: int, prediction: Predicted, *, json: bool) -> None:
-    """The shares of the labels of a picture's pixels; in JSON, the label of each as an index, row by row."""
-    values = prediction.log_probs.argmax(1)
-    if json:
-        rows = values.reshape(-1, columns).tolist()
-        print_json({"picture": name, "names": list(prediction.labels), "labels": rows})
-        return
-    counts = [(int((values == i).sum()), label) for i, label in enumerate(prediction.labels)]
-    shares = [f"{label} {count / len(values):.1%}" for count, label in sorted(counts, reverse=True) if count]
-    print(f"{', '.join(shares)}\t{on_one_line(name)}")
-
-
-def _print_rating(prediction: Predicted, *, json: bool) -> None:
-    if json:
-        print_json({"text": prediction.units[0], "rating": prediction.means[0]})
-    else:
-        print(f"{prediction.means[0]:.4f}\t{on_one_line(prediction.units[0])}")
-
-
-def _print(prediction: Predicted, by_word: bool, *, json: bool, what: str = "text") -> None:
-    """what: the name of the field that holds an input in JSON."""
-    if json:
-        rows = prediction.log_probs.tolist()
-        shares = [{name: math.exp(share) for name, share in zip(prediction.labels, row, strict=True)} for row in rows]
-        labels = [label for label, _ in prediction.best]
-        if by_word:
-            print_json({"words": prediction.units, "labels": labels, "probabilities": shares})
-        else:
-            print_json({what: prediction.units[0], "label": labels[0], "probabilities": shares[0]})
-        return
-    for unit, (label, probability) in zip(prediction.units, prediction.best, strict=True):
-        print(f"{label}\t{probability:.6f}\t{on_one_line(unit)}")
-    if by_word:
-        print()
+        yield from map(of_boxes, found, chosen)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.base.progress import silent
+from chainrule.base.results import Noted
 from chainrule.base.tables import count_of
 from chainrule.cli.shared.models import check_model_target, is_model, open_model, save_or_keep
 from chainrule.cli.shared.options import (
@@ -49,9 +50,6 @@ if TYPE_CHECKING:
     from chainrule.features.classify.ratings import RatingMeasurement
     from chainrule.features.vision.object_detection import BoxMeasurement
     from chainrule.text.corpus.records import OnBad
-_CONFUSED = 10  # pairs of labels shown
-_UNSEEN = 5  # labels named
-_LABELS = 30  # with more, only --json reports each
 
 LabelledFile = Annotated[
     str,
@@ -142,7 +140,6 @@ def finetune(
             classifier.record["test"] = result.as_json()
         save_or_keep(classifier, output, overwrite=replaces, progress=progress)
     remove_checkpoints(output)
-    note_unseen(result)
     show_classifier(classifier.record, output, result, json=json)
 
 
@@ -188,6 +185,9 @@ def show_classifier(
     """Prints what was trained, and how well it does on the test, if there is one."""
     if record["settings"]["valid_share"] and not record["validation_examples"]:
         note("there are too few examples to hold one out and choose the epoch by it; kept the last epoch")
+    if isinstance(result, Noted):
+        for message in result.notes():
+            note(message)
     if json:
         print_json({**record, "model": str(output)})
         return
@@ -201,7 +201,7 @@ def show_classifier(
         examples = count_of(record["validation_examples"], "example")
         print(f"validation: {record['validation_nats']:.4f} nats {figures} in {examples}")
     if result is not None:
-        print(describe(result))
+        print(result)
 
 
 def note_suspicious_labels(examples: Sequence[Labelled], unit: str, for_words: str) -> None:
@@ -216,27 +216,6 @@ def note_suspicious_labels(examples: Sequence[Labelled], unit: str, for_words: s
     if single:
         occur = "occurs only once:" if len(single) == 1 else "occur only once, such as"
         note(f"of {len(times):,} labels, {len(single):,} {occur} {single[0]!r}")
-
-
-def note_unseen(result: Classification | RatingMeasurement | BoxMeasurement | None) -> None:
-    """Prints which labels did not occur in training."""
-    from chainrule.evaluation.classification import Classification
-
-    if isinstance(result, Classification) and result.unseen:
-        names = list(result.unseen)
-        shown = ", ".join(names[:_UNSEEN]) + f" and {len(names) - _UNSEEN} more" * (len(names) > _UNSEEN)
-        examples, total = sum(result.unseen.values()), result.accuracy.pairs
-        note(
-            f"{len(names):,} of the labels were not seen in training ({shown}); {examples:,} of {total:,} examples "
-            "have one: they count as wrong, and are left out of nats"
-        )
-
-
-def _by_word(result: Classification) -> list[tuple[str, str, str]]:
-    """The baseline's line of `describe`, if there is one."""
-    if result.word_baseline is None:
-        return []
-    return [("by word", f"{result.word_baseline:.2%}", "if each word gets its most frequent label in --data")]
 
 
 def report_finished_classifier(
@@ -258,36 +237,6 @@ def report_finished_classifier(
         return changes + data_differences(before, now)
 
     report_finished_run(output, "classifier", None, {}, other_changes, json=json)
-
-
-def describe(result: Classification | RatingMeasurement | BoxMeasurement) -> str:
-    """The figures as text."""
-    from chainrule.features.classify.ratings import RatingMeasurement
-    from chainrule.features.vision.object_detection import BoxMeasurement
-
-    if isinstance(result, RatingMeasurement | BoxMeasurement):
-        return str(result)
-    from chainrule.base.tables import text_table
-
-    low, high = result.accuracy.interval
-    of_labels = result.confusion.sum(1)
-    most = int(of_labels.argmax())
-    figures = [
-        ("accuracy", f"{result.accuracy.share:.2%}", f"{100 * low:.2f} to {100 * high:.2f} at 95 %"),
-        ("majority", f"{of_labels[most] / of_labels.sum():.2%}", f"if all were {result.labels[most]}"),
-        *_by_word(result),
-        ("macro F1", f"{result.macro_f1:.4f}", f"over {(of_labels > 0).sum()} labels that occur"),
-        ("nats", f"{result.nats:.4f}", "a label"),
-        ("calibration error", f"{result.calibration_error:.4f}", "expected, in 15 bins"),
-        ("examples", f"{result.accuracy.pairs:,}", ""),
-    ]
-    lines = [f"{name:<20}{value:>12}  {remark}".rstrip() for name, value, remark in figures]
-    if len(result.labels) <= _LABELS:
-        rows = zip(result.labels, result.precision, result.recall, result.f1, of_labels, strict=True)
-        cells = [[label, *(f"{share:.4f}" for share in shares), f"{number:,}"] for label, *shares, number in rows]
-        lines.append(text_table(["label", "precision", "recall", "F1", "examples"], cells))
-    lines += [f"{times:,} {true} labelled {other}" for true, other, times in result.confused(_CONFUSED)]
-    return "\n".join(lines)
 
 
 if TYPE_CHECKING:
@@ -411,7 +360,6 @@ def classifier(
             model.record["test"] = result.as_json()
         save_or_keep(model, output, overwrite=replaces, progress=progress)
     remove_checkpoints(output)
-    note_unseen(result)
     show_classifier(model.record, output, result, json=json)
 
 

@@ -9,13 +9,15 @@ import base64
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
 from chainrule.base.arguments import as_texts
 from chainrule.base.files import check_new_file, replace_file
+from chainrule.base.json import finite_figures
 from chainrule.base.options import takes
+from chainrule.base.tables import on_one_line, printable, text_table
 from chainrule.drawing.pages import html_table, render
 from chainrule.drawing.plots import Axis, Line, Plot
 from chainrule.errors import SettingError
@@ -70,6 +72,18 @@ class DetectedText:
         curvature = {} if self.curvature is None else {"curvature": self.curvature}
         return {"text": self.text, "tokens": len(self.ranked.ranks), **shares, **figures, **curvature}
 
+    def __str__(self) -> str:
+        """A line for each token: its rank, log-probability and text; then the figures."""
+        lines = [
+            f"{row['rank']}\t{row['log_prob']:.6f}\t{printable(on_one_line(row['token'].strip()))}"
+            for row in self.to_records()
+        ]
+        return "\n".join([*lines, self.figures, ""])
+
+    def as_json(self) -> dict[str, Any]:
+        """The figures and the tokens, for JSON."""
+        return cast("dict[str, Any]", finite_figures({**self.to_dict(), "ranked": self.to_records()}))
+
     def to_records(self) -> list[dict[str, Any]]:
         """A row for each token."""
         columns = zip(self.ranked.pieces, self.ranked.ranks.tolist(), self.ranked.log_probs.tolist(), strict=True)
@@ -85,7 +99,7 @@ class DetectionMeasurement:
     by_statistic: dict[str, Roc]
 
     def to_records(self) -> list[dict[str, Any]]:
-        """A row for each statistic."""
+        """A row for each statistic, with how many texts it was measured on."""
         rows = []
         for name, curve in self.by_statistic.items():
             low, high = curve.interval
@@ -96,9 +110,28 @@ class DetectionMeasurement:
                     "low": low,
                     "high": high,
                     "found_at_5_percent": curve.true_positives_at(_AT),
+                    "human": self.human,
+                    "machine": self.machine,
                 }
             )
         return rows
+
+    def __str__(self) -> str:
+        rows = [
+            [
+                row["statistic"],
+                f"{row['area']:.3f}",
+                f"{row['low']:.3f} to {row['high']:.3f}",
+                f"{100 * row['found_at_5_percent']:.1f} %",
+            ]
+            for row in self.to_records()
+        ]
+        table = text_table(["statistic", "area under ROC", "95 %", "found at 5 % false alarms"], rows)
+        return f"{table}\n{self.human:,} texts by people, {self.machine:,} by a machine"
+
+    def as_json(self) -> list[dict[str, Any]]:
+        """The statistics, for JSON."""
+        return self.to_records()
 
     def plot(self) -> Figure:
         """The ROC curves."""

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from chainrule.base.arguments import check_least
+from chainrule.base.results import Shown, row
+from chainrule.base.tables import on_one_line
 from chainrule.decoding.options import RankConfig
 from chainrule.drawing.pages import html_table
 from chainrule.errors import TextError
@@ -68,6 +70,21 @@ class Ranked:
     def to_dict(self) -> dict[str, Any]:
         """The figures by name: a row for pandas. Empty without judgements."""
         return {} if self.figures is None else self.figures.to_dict()
+
+    def results(self) -> Iterator[Shown]:
+        """The ranked documents, each a line; then the figures, if there are any."""
+        for record in self.to_records():
+            columns = record["query"], str(record["rank"]), f"{record['log_prob']:.4f}", record["document"]
+            yield row("\t".join(map(on_one_line, columns)), record)
+        if self.figures is not None:
+            means = f"MAP {self.figures.map:.4f}, nDCG@{DEPTH} {self.figures.ndcg:.4f}"
+            yield Shown(f"{means}, queries judged: {self.figures.queries:,}", self.to_dict())
+
+    def notes(self) -> Iterator[str]:
+        """Which queries have no ranking."""
+        for query, ranked in self.documents.items():
+            if not ranked:
+                yield f"query {query}: no document has a word of it, so there is no ranking"
 
     def to_records(self) -> list[dict[str, Any]]:
         """A dictionary for each ranked document: for pandas, or to be written as JSON lines."""

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import CycloptsError, Parameter
 
+from chainrule.base.results import Shown, row
+from chainrule.base.tables import printable
 from chainrule.cli.shared.models import open_model
 from chainrule.cli.shared.options import (
     FILE,
@@ -22,13 +24,15 @@ from chainrule.cli.shared.options import (
     WholeNumber,
     given_settings,
 )
-from chainrule.cli.shared.screen import print_json, progress_bar
+from chainrule.cli.shared.results import ResultOptions, check_page, check_plot, is_table
+from chainrule.cli.shared.screen import progress_bar
 from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, text_for
+from chainrule.drawing.plots import write_plot
 from chainrule.verbs.text_options import DetectOptions
 
 if TYPE_CHECKING:
     from chainrule.base.progress import Progress
-    from chainrule.features.corpus.detect import DetectedText, DetectionMeasurement
+    from chainrule.features.corpus.detect import DetectedText
 
 _STYLES = ("black on green", "black on yellow", "white on red", "white on magenta")
 
@@ -45,7 +49,11 @@ def detect(
     ] = None,
     options: Flags[DetectOptions] = NO_FLAGS,
     output: Annotated[
-        Path | None, Parameter(name=("--output", "-o"), help="Write a page with the coloured texts: .html.")
+        Path | None,
+        Parameter(
+            name=("--output", "-o"),
+            help="Write a page with the coloured texts, .html; or a table instead: .csv, .tsv, .jsonl or .parquet.",
+        ),
     ] = None,
     quiz: Annotated[
         Path | None,
@@ -78,7 +86,17 @@ def detect(
     from chainrule.models.language_models import CausalModel, MaskedModel
 
     given = given_settings(options)
-    _check(machine, quiz=quiz, plot=plot, output=output, overwrite=overwrite)
+    table = output if is_table(output) else None
+    show = ResultOptions(output=table, overwrite=overwrite, json=json)
+    page = output if table is None else None
+    if page is not None and machine is not None:
+        raise CycloptsError(msg="--output writes a table with --machine: .csv, .tsv, .jsonl or .parquet.")
+    show.check(text)
+    for option, path in (("--output", page), ("--quiz", quiz)):
+        if path is not None:
+            check_page(option, path, overwrite=overwrite)
+    if plot is not None:
+        check_plot("--plot", plot, overwrite=overwrite)
     with progress_bar() as progress:
         loaded = open_model(model, None, markers, progress, kind=CausalModel)
         if "masked" in given:
@@ -94,34 +112,13 @@ def detect(
             measured = measure_detection(loaded, people, machines, progress=progress, **given)
     if machine is not None:
         if plot is not None:
-            from chainrule.drawing.plots import write_plot
-
             write_plot(measured.plot(), plot)
-        _print_measurement(measured, json=json)
+        show.show_all([row("", record) for record in measured.to_records()] if json else [measured])
         return
-    if output is not None:
-        draw_ranks(found, output, overwrite=overwrite)
-        print(f"{output}: written", file=sys.stderr)
-    _print_texts(found, json=json)
-
-
-def _check(machine: str | None, *, overwrite: bool, **paths: Path | None) -> None:
-    """Raises CycloptsError, OutputError, SettingError, before the work."""
-    from chainrule.base.files import check_new_file
-    from chainrule.cli.shared.screen import check_plot_option
-    from chainrule.drawing.plots import check_matplotlib
-
-    for name, path in paths.items():
-        if path is None:
-            continue
-        if name == "output" and machine is not None:
-            raise CycloptsError(msg="--output has no effect with --machine.")
-        if name == "plot":
-            check_plot_option("--plot", path)
-            check_matplotlib()
-        elif path.suffix.lower() != ".html":
-            raise CycloptsError(msg=f"--{name} {path}: its name must end in .html.")
-        check_new_file(path, overwrite=overwrite)
+    if page is not None:
+        draw_ranks(found, page, overwrite=overwrite)
+        print(f"{page}: written", file=sys.stderr)
+    show.show_all(_shown(each, number) for number, each in enumerate(found, 1))
 
 
 def _texts(model: Path, reading: TextOptions, text: str, beside: str | None, progress: Progress) -> list[str]:
@@ -131,28 +128,16 @@ def _texts(model: Path, reading: TextOptions, text: str, beside: str | None, pro
     return [document for document in texts if document.strip()]
 
 
-def _print_texts(found: list[DetectedText], *, json: bool) -> None:
-    from chainrule.base.json import finite_figures
-    from chainrule.base.tables import printable
-    from chainrule.cli.shared.screen import on_one_line
-
-    for each in found:
-        if json:
-            print_json(finite_figures({**each.to_dict(), "ranked": each.to_records()}))
-            continue
-        if sys.stdout.isatty():
-            _print_coloured(each)
-        else:
-            for row in each.to_records():
-                print(f"{row['rank']}\t{row['log_prob']:.6f}\t{printable(on_one_line(row['token'].strip()))}")
-        print(each.figures + "\n")
+def _shown(found: DetectedText, number: int) -> Shown:
+    """A text with its figures; its tokens have colours where the output is a terminal. number: of the text, from 1."""
+    text = f"{_coloured(found)}{found.figures}\n" if sys.stdout.isatty() else str(found)
+    return Shown(text, found.as_json(), [{"text": number, **row} for row in found.to_records()])
 
 
-def _print_coloured(found: DetectedText) -> None:
+def _coloured(found: DetectedText) -> str:
     from rich.console import Console
     from rich.text import Text
 
-    from chainrule.base.tables import printable
     from chainrule.features.corpus.detect import without_space
 
     line = Text()
@@ -160,24 +145,7 @@ def _print_coloured(found: DetectedText) -> None:
         before, token = without_space(piece)
         line.append(before)
         line.append(printable(token), style=_STYLES[group])
-    Console().print(line)
-
-
-def _print_measurement(measured: DetectionMeasurement, *, json: bool) -> None:
-    from chainrule.base.tables import text_table
-
-    if json:
-        for row in measured.to_records():
-            print_json({**row, "human": measured.human, "machine": measured.machine})
-        return
-    rows = [
-        [
-            row["statistic"],
-            f"{row['area']:.3f}",
-            f"{row['low']:.3f} to {row['high']:.3f}",
-            f"{100 * row['found_at_5_percent']:.1f} %",
-        ]
-        for row in measured.to_records()
-    ]
-    print(text_table(["statistic", "area under ROC", "95 %", "found at 5 % false alarms"], rows))
-    print(f"{measured.human:,} texts by people, {measured.machine:,} by a machine")
+    console = Console()
+    with console.capture() as captured:
+        console.print(line)
+    return captured.get()

@@ -11,13 +11,13 @@ from chainrule.cli.shared.options import (
     FILE,
     NO_FLAGS,
     Flags,
-    Json,
     ModelMarkerRule,
     ModelPath,
     WholeNumber,
     given_settings,
 )
-from chainrule.cli.shared.screen import note, on_one_line, print_json, progress_bar
+from chainrule.cli.shared.results import TO_SCREEN, ResultOptions
+from chainrule.cli.shared.screen import note, progress_bar
 from chainrule.decoding.options import RankConfig
 
 
@@ -40,7 +40,7 @@ def rank(
         str | None, FILE, Parameter(help="Grades of relevance, as TREC's qrels: report MAP and nDCG.")
     ] = None,
     markers: ModelMarkerRule = None,
-    json: Json = False,
+    show: ResultOptions = TO_SCREEN,
 ) -> None:
     """Rank documents by the probability of a query.
 
@@ -51,6 +51,7 @@ def rank(
     """
     from chainrule.features.corpus.rank import rank as rank_documents
 
+    show.check(queries, documents)
     config = None if by == "model" else RankConfig(smoothing=by, **given_settings(smoothing))
     with progress_bar() as progress:
         ranked = rank_documents(
@@ -63,18 +64,8 @@ def rank(
             judgements=judgements,
             progress=progress,
         )
-    for query, listed in ranked.documents.items():
-        if not listed:
-            note(f"query {query}: no document has a word of it, so there is no ranking")
-    for row in ranked.to_records():
-        if json:
-            print_json(row)
-        else:
-            print(f"{row['query']}\t{row['rank']}\t{row['log_prob']:.4f}\t{on_one_line(row['document'])}")
+    show.show_all(ranked.results())
+    for message in ranked.notes():
+        note(message)
     if judgements is not None and ranked.figures is None:
         note("no query has a relevant document among the judgements, so there are no figures")
-    elif ranked.figures is not None and json:
-        print_json(ranked.to_dict())
-    elif ranked.figures is not None:
-        figures = ranked.figures
-        print(f"MAP {figures.map:.4f}, nDCG@10 {figures.ndcg:.4f}, queries judged: {figures.queries:,}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.base.tables import count_of
+from chainrule.base.tables import count_of, on_one_line
 from chainrule.cli.shared.models import open_model
 from chainrule.cli.shared.options import (
     FILE,
@@ -21,7 +21,7 @@ from chainrule.cli.shared.options import (
     WholeNumber,
     given_settings,
 )
-from chainrule.cli.shared.screen import note, on_one_line, print_json, progress_bar
+from chainrule.cli.shared.screen import note, print_json, progress_bar
 from chainrule.features.prompt.config import unescaped
 from chainrule.verbs.text_options import PromptOptions
 

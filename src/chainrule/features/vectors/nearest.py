@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from chainrule.base.options import takes
+from chainrule.base.tables import on_one_line
 from chainrule.decoding.options import EmbeddingConfig
 from chainrule.errors import SettingError
 from chainrule.features.vectors.model import WordVectors
@@ -27,6 +28,12 @@ class Neighbour(NamedTuple):
     word: str
     text: str
     start: int
+
+    @property
+    def line(self) -> str:
+        """The cosine, and the text with the word in brackets."""
+        before, after = self.text[: self.start], self.text[self.start + len(self.word) :]
+        return f"{self.cosine:.4f}\t{on_one_line(f'{before}[{self.word}]{after}')}"
 
 
 @takes(NearestOptions)

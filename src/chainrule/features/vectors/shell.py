@@ -6,24 +6,29 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import CycloptsError, Parameter
 
+from chainrule.base.results import Shown, row
+from chainrule.base.tables import on_one_line
 from chainrule.cli.shared.models import open_model, open_vectors
 from chainrule.cli.shared.options import (
     NO_FLAGS,
     Flags,
-    Json,
     ModelMarkerRule,
     Overwrite,
     TextFile,
     WholeNumber,
     given_settings,
 )
-from chainrule.cli.shared.screen import on_one_line, print_json, progress_bar
+from chainrule.cli.shared.results import TO_SCREEN, ResultOptions
+from chainrule.cli.shared.screen import progress_bar
 from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, note_repairs
 from chainrule.verbs.text_options import NearestOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 VectorsPath = Annotated[Path, Parameter(help="Word vectors: a folder, or a file of word2vec, GloVe or fastText.")]
 Restrict = Annotated[
@@ -47,7 +52,7 @@ def nearest_words(
     ] = False,
     markers: ModelMarkerRule = None,
     reading: TextOptions = DEFAULT_READING,
-    json: Json = False,
+    show: ResultOptions = TO_SCREEN,
 ) -> None:
     """Find the words that are most like a given one, in the sentences of a text or among word vectors.
 
@@ -65,10 +70,17 @@ def nearest_words(
     given = given_settings(options)
     if model.is_file() or is_vectors_folder(model):
         if text is not None or {"layer", "pooling"} & given.keys() or reading != DEFAULT_READING or markers is not None:
-            raise CycloptsError(msg="Word vectors take only --top, --restrict, --contexts and --json.")
+            raise CycloptsError(msg="Word vectors take only --top, --restrict, --contexts, --json and --output.")
         if contexts and "restrict" in given:
             raise CycloptsError(msg="--restrict does not go with --contexts.")
-        _print_similar(model, sentence, NearestOptions(**given), contexts=contexts, json=json)
+        show.check()
+        with progress_bar() as progress:
+            vectors = open_vectors(model, progress)
+        config = NearestOptions(**given)
+        if contexts:
+            show.show_all(_ranked(vectors.likeliest_contexts(sentence, top=config.top), "probability"))
+        else:
+            show.show_all(_ranked(vectors.nearest(sentence, top=config.top, restrict=config.restrict), "cosine"))
         return
     if "restrict" in given or contexts:
         raise CycloptsError(msg="--restrict and --contexts are for word vectors.")
@@ -77,31 +89,18 @@ def nearest_words(
     if text is None and ("layer" in given or reading != DEFAULT_READING):
         raise CycloptsError(msg="--layer, and the options that say how to read texts, need a TEXT, which is missing.")
     source = None if text is None else reading.corpus(text)
+    show.check(*(source.paths if source is not None else ()))
     with progress_bar() as progress:
         network = open_model(model, None, markers, progress)
         neighbours = nearest(network, sentence, source, progress=progress, **given)
     if source is not None:
         note_repairs(source)
-    for neighbour in neighbours:
-        if json:
-            print_json(neighbour._asdict())
-        else:
-            before, after = neighbour.text[: neighbour.start], neighbour.text[neighbour.start + len(neighbour.word) :]
-            print(f"{neighbour.cosine:.4f}\t{on_one_line(f'{before}[{neighbour.word}]{after}')}")
+    show.show_all(row(neighbour.line, neighbour._asdict()) for neighbour in neighbours)
 
 
-def _print_similar(path: Path, word: str, options: NearestOptions, *, contexts: bool, json: bool) -> None:
-    with progress_bar() as progress:
-        vectors = open_vectors(path, progress)
-    if contexts:
-        ranked = vectors.likeliest_contexts(word, top=options.top)
-    else:
-        ranked = vectors.nearest(word, top=options.top, restrict=options.restrict)
-    for similar, score in ranked:
-        if json:
-            print_json({"word": similar, "probability" if contexts else "cosine": score})
-        else:
-            print(f"{score:.4f}\t{on_one_line(similar)}")
+def _ranked(words: Iterable[tuple[str, float]], figure: str = "score") -> Iterator[Shown]:
+    """Words with a figure, best first."""
+    return (row(f"{value:.4f}\t{on_one_line(word)}", {"word": word, figure: value}) for word, value in words)
 
 
 Word = Annotated[str, Parameter(help="One word of the vocabulary.")]
@@ -120,7 +119,7 @@ def analogy(
     ] = "add",
     top: Annotated[int, WholeNumber, Parameter(help="How many words to show, best first.")] = 10,
     restrict: Restrict = None,
-    json: Json = False,
+    show: ResultOptions = TO_SCREEN,
 ) -> None:
     """Solve a word analogy with word vectors: A is to B as C is to what?
 
@@ -130,20 +129,17 @@ def analogy(
 
     Columns: the score of the rule; the word.
     """
+    show.check()
     with progress_bar() as progress:
         ranked = open_vectors(vectors, progress).analogy(a, b, c, rule=rule, top=top, restrict=restrict)
-    for word, score in ranked:
-        if json:
-            print_json({"word": word, "score": score})
-        else:
-            print(f"{score:.4f}\t{on_one_line(word)}")
+    show.show_all(_ranked(ranked))
 
 
 def odd(
     vectors: VectorsPath,
     /,
     *words: Annotated[str, Parameter(help="Three words or more, one of which does not belong.")],
-    json: Json = False,
+    show: ResultOptions = TO_SCREEN,
 ) -> None:
     """Find the word that does not belong with the others, by word vectors.
 
@@ -151,13 +147,10 @@ def odd(
 
     Columns: the cosine with the mean of all; the word. The odd one comes first.
     """
+    show.check()
     with progress_bar() as progress:
         ranked = open_vectors(vectors, progress).odd(words)
-    for word, score in ranked:
-        if json:
-            print_json({"word": word, "score": score})
-        else:
-            print(f"{score:.4f}\t{on_one_line(word)}")
+    show.show_all(_ranked(ranked))
 
 
 def draw_map(

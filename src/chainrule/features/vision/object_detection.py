@@ -49,6 +49,10 @@ class BoxMeasurement:
         """All figures for JSON."""
         return {"mean_average_precision": self.mean_average_precision, **asdict(self)}
 
+    def to_records(self) -> list[dict[str, Any]]:
+        """A row for each label."""
+        return [{"label": label, "average_precision": value} for label, value in self.average_precision.items()]
+
     def __str__(self) -> str:
         figures = [
             ("mean average precision", f"{self.mean_average_precision:.4f}", f"at an overlap of {self.overlap:g}"),

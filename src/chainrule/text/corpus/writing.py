@@ -192,7 +192,7 @@ def _cell(value: Any) -> str:
         return value or ""
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
-    return json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, dict | list) else str(value)
+    return json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, dict | list | tuple) else str(value)
 
 
 def _check_columns(path: Path, number: int, row: Mapping[str, Any], columns: Collection[str]) -> None:

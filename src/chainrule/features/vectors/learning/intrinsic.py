@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from chainrule.base.correlation import correlation, interval, rank_correlation
 from chainrule.base.json import finite_figures
 from chainrule.errors import SettingError, TextError
+from chainrule.evaluation.correlation import correlation, interval, rank_correlation
 from chainrule.text.corpus.streams import open_stream
 from chainrule.text.numbers import number_of
 

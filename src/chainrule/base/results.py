@@ -1,0 +1,59 @@
+"""Results of verbs, which show themselves: as text, as JSON and as the rows of a table.
+
+The shell prints a result, writes it as JSON or writes its rows to a file, and knows nothing else of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+
+class Result(Protocol):
+    """The result of a verb, or one of those that it gives one after another.
+
+    `str` of it is what a person reads.
+    """
+
+    def as_json(self) -> Any:
+        """For programs: one line of JSON. Infinities and NaN are None."""
+
+    def to_records(self) -> Iterable[Mapping[str, Any]]:
+        """The rows of a table; none where the result is no part of one."""
+
+
+@runtime_checkable
+class Noted(Protocol):
+    """A result that has more to say than belongs into its table."""
+
+    def notes(self) -> Iterable[str]:
+        """For standard error: what was left out, or what to beware of."""
+
+
+class Shown(NamedTuple):
+    """A result whose forms are known already."""
+
+    text: str
+    json: Any
+    records: Sequence[Mapping[str, Any]] = ()
+
+    def __str__(self) -> str:
+        return self.text
+
+    def as_json(self) -> Any:
+        return self.json
+
+    def to_records(self) -> Sequence[Mapping[str, Any]]:
+        return self.records
+
+
+def row(text: str, record: Mapping[str, Any]) -> Shown:
+    """Return a result that is one row of a table: a line of text, an object of JSON, a record."""
+    return Shown(text, record, [record])
+
+
+def table(text: str, records: Sequence[Mapping[str, Any]]) -> Shown:
+    """Return a result that is several rows, shown together: an aligned table, a list of JSON objects, the records."""
+    return Shown(text, records, records)

@@ -1,0 +1,125 @@
+"""The options that say where results go, and the one place that shows them: as text, as JSON or in a table file."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import CycloptsError, Parameter
+
+from chainrule.base.results import Noted
+from chainrule.cli.shared.options import Json, Overwrite
+from chainrule.cli.shared.screen import note, print_json
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterable, Iterator
+
+    from chainrule.base.results import Result
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class ResultOptions:
+    """Where results go."""
+
+    output: Annotated[
+        Path | None,
+        Parameter(name=("--output", "-o"), help="Write a table instead: .csv, .tsv, .jsonl or .parquet."),
+    ] = None
+    overwrite: Overwrite = False
+    json: Json = False
+
+    def check(self, *inputs: str | os.PathLike[str]) -> None:
+        """Checks, before the work, that the table may be written. inputs: files to read, which it must not replace.
+
+        Raises CycloptsError, OutputError.
+        """
+        if self.output is None:
+            return
+        from chainrule.base.files import check_new_file
+        from chainrule.text.corpus.writing import check_table_format
+
+        if self.json:
+            raise CycloptsError(msg="Give either --output or --json; a name that ends in .jsonl gives JSON lines.")
+        check_table_format(self.output)
+        check_new_file(self.output, overwrite=self.overwrite, inputs=inputs)
+
+    def show(self, *results: Result) -> None:
+        """Shows results. Raises OutputError."""
+        self.show_all(results)
+
+    def show_all(self, results: Iterable[Result]) -> None:
+        """Shows results as they come. Raises OutputError."""
+        with self.showing() as show:
+            for result in results:
+                show(result)
+
+    @contextmanager
+    def showing(self) -> Iterator[Callable[[Result], None]]:
+        """A function that shows a result; a table appears if all goes well. Raises OutputError."""
+        if self.output is None:
+            yield self._print
+            return
+        from chainrule.text.corpus.writing import table_file
+
+        with table_file(self.output) as write:
+
+            def write_rows(result: Result) -> None:
+                rows = [*result.to_records()]
+                for record in rows:
+                    write({name: [value] for name, value in record.items()})
+                if not rows and (text := str(result)):  # it belongs to no table
+                    print(text)
+                _note(result)
+
+            yield write_rows
+
+    def _print(self, result: Result) -> None:
+        if self.json:
+            print_json(result.as_json())
+        else:
+            print(result, flush=True)
+        _note(result)
+
+
+TO_SCREEN = ResultOptions()
+
+
+def check_page(option: str, path: Path, *, overwrite: bool) -> None:
+    """Checks, before the work, that a page may be written. Raises CycloptsError, OutputError."""
+    from chainrule.base.files import check_new_file
+
+    if path.suffix.lower() != ".html":
+        raise CycloptsError(msg=f"{option} {path}: its name must end in .html.")
+    check_new_file(path, overwrite=overwrite)
+
+
+def check_plot(option: str, path: Path, *inputs: str | os.PathLike[str], overwrite: bool) -> None:
+    """Checks, before the work, that a plot may be drawn. inputs: files to read, which it must not replace.
+
+    Raises CycloptsError, OutputError, SettingError.
+    """
+    from chainrule.base.files import check_new_file
+    from chainrule.drawing.plots import SUFFIXES, check_matplotlib
+
+    if path.suffix.lower() not in SUFFIXES:
+        raise CycloptsError(msg=f"{option} {path}: its name must end in .pdf, .png or .svg.")
+    check_matplotlib()
+    check_new_file(path, overwrite=overwrite, inputs=inputs)
+
+
+def is_table(path: Path | None) -> bool:
+    """Whether the name is that of a table; of verbs that write other files, too."""
+    from chainrule.text.corpus.reading import text_suffix
+    from chainrule.text.corpus.writing import TABLES
+
+    return path is not None and text_suffix(str(path)) in TABLES
+
+
+def _note(result: Result) -> None:
+    if isinstance(result, Noted):
+        for message in result.notes():
+            note(message)
