@@ -33,7 +33,7 @@ def main() -> None:
     write_plot(ladder(comparison), options.picture)
     print(f"{circumstances()}\n{options.minutes:g} minutes for each network\n")
     print(markdown_table(comparison.header(), comparison.rows()))
-    print("\n" + "\n".join(f"- {note}" for note in comparison.notes()))
+    print("\n" + "\n".join(f"- {note}" for note in comparison.footnotes()))
 
 
 def ladder(comparison: Comparison) -> Figure:

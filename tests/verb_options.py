@@ -126,10 +126,10 @@ VERBS = {
     "ctc": {"--blank", "--space"}
     | {"LOGITS", "MODEL", "--labels", "--words", "--hotwords", "--nbest-out", "--nbest", "--times", "--frame"}
     | {"--alpha", "--beta", "--beam", "--beam-prune-logp", "--token-min-logp", "--unk-score-offset", "--hotword-weight"}
-    | {"--tokenizer", "--overwrite", "--json"},
+    | {"--tokenizer", *RESULT},
     "transcribe": {"MODEL", "SOUNDS", "--lm", "--greedy", "--words", "--hotwords", "--nbest-out", "--nbest", "--times"}
     | {"--alpha", "--beta", "--beam", "--beam-prune-logp", "--token-min-logp", "--unk-score-offset", "--hotword-weight"}
-    | {"--overwrite", "--json"},
+    | {*RESULT},
     "rank": {
         "MODEL",
         "--queries",
@@ -171,7 +171,7 @@ VERBS = {
     | {"--temperature", "--top-k", "--top-p", "--min-p", "--typical", "--repetition-penalty"}
     | {"--beam", "--rank-by", "--alpha", "--groups", "--diversity", "--must-end"},
     "caption": {"MODEL", "PICTURES", "--beam", "--rank-by", "--alpha", "--nbest", "--max-tokens", "--tree"}
-    | {"--overwrite", "--json", "--paragraph"},
+    | {*RESULT, "--paragraph"},
     "translate": {
         "MODEL",
         "TEXTS",
@@ -188,8 +188,7 @@ VERBS = {
         "--sample",
         "--seed",
         "--tree",
-        "--overwrite",
-        "--json",
+        *RESULT,
     }
     | {"--temperature", "--top-k", "--top-p", "--min-p", "--typical", "--repetition-penalty"}
     | READING,
@@ -326,7 +325,7 @@ VERBS = {
     "count": {"TEXTS", "--output", "--order", *TOKENIZER, "--overwrite", "--json"}
     | {"--window", "--weighting", "--sides", "--memory"}
     | READING,
-    "split": {"TEXTS", "--into", "--overwrite", "--json"} | READING,
+    "split": {"TEXTS", "--into", *RESULT} | READING,
     "pixels": {"SOURCE", "--output", "--size", "--columns", "--levels", "--overwrite"},
     "info": {"MODEL", "--json"},
     "verify": {"MODEL", "--distribution", "--text", "--contexts", "--seed", "--url", "--api-key-file", "--json"},

@@ -136,10 +136,10 @@ class Comparison:
 
     def __str__(self) -> str:
         """The table and the notes below it."""
-        return "\n".join([text_table(self.header(), self.rows()), "", *self.notes()])
+        return "\n".join([text_table(self.header(), self.rows()), "", *self.footnotes()])
 
     def _repr_html_(self) -> str:
-        return html_table("", self.header(), self.rows(), self.notes())
+        return html_table("", self.header(), self.rows(), self.footnotes())
 
     def plots(self) -> list[Plot]:
         """Learning curves, and bits per byte by position and by frequency, as far as there is data."""
@@ -225,7 +225,7 @@ class Comparison:
             rows.append([contender.name, *columns, *perplexities, *cost])
         return rows
 
-    def notes(self) -> list[str]:
+    def footnotes(self) -> list[str]:
         """The lines below the table: the best model, signatures, spreads."""
         several = len(self.texts) > 1
         lines = []

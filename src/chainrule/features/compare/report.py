@@ -61,7 +61,7 @@ def write_report(
     files = {TABLE: _markdown(comparison, about), FIGURES: json.dumps(comparison.as_json(), indent=2) + "\n"}
     if not isinstance(comparison, SmoothingTable):
         drawn = {plot.name: svg_of(plot.figure()) for plot in comparison.plots()} if has_matplotlib() else {}
-        notes = comparison.notes()
+        notes = comparison.footnotes()
         files[PAGE] = report_page(comparison, drawn, about=about, command=command, notes=notes, explorer=explorer)
         files |= {f"{name}.svg": svg for name, svg in drawn.items()}
     _write(target, files)
@@ -89,7 +89,7 @@ def _write(folder: Path, files: dict[str, str]) -> None:
 
 def _markdown(comparison: Comparison | SmoothingTable, about: str) -> str:
     """The tables as a Markdown page."""
-    footer = "\n".join(f"- {markdown_code(line)}" for line in comparison.notes())
+    footer = "\n".join(f"- {markdown_code(line)}" for line in comparison.footnotes())
     if isinstance(comparison, SmoothingTable):
         tables = [f"## {title}\n\n{markdown_table(comparison.header(), rows)}" for title, rows in comparison.tables()]
         return "\n".join(["# Smoothings compared\n", f"{markdown_code(about)}\n", *tables, footer, ""])

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
+from chainrule.base.results import Shown
 from chainrule.cli.measure.evaluate import NO_PAIRS, PairsOptions, compare_pairs
 from chainrule.cli.shared.models import open_model
 from chainrule.cli.shared.options import (
@@ -29,16 +30,16 @@ from chainrule.cli.shared.options import (
     refuse,
     tokenizer_of,
 )
-from chainrule.cli.shared.screen import check_plot_option, note, print_json, progress_bar
+from chainrule.cli.shared.results import ResultOptions, check_plot, is_table
+from chainrule.cli.shared.screen import note, progress_bar
 from chainrule.cli.shared.texts import (
     DEFAULT_READING,
     TextOptions,
     check_read_once,
-    check_text_target,
     note_repairs,
     text_for,
 )
-from chainrule.drawing.plots import check_matplotlib, has_matplotlib, write_plot
+from chainrule.drawing.plots import has_matplotlib, write_plot
 from chainrule.features.compare.config import FamiliesOptions, LabelsOptions, SmoothingsOptions
 from chainrule.features.serve.explorer.shell import explorer_of
 from chainrule.ngram.config import SMOOTHINGS
@@ -93,7 +94,10 @@ def compare(
         ),
     ],
     text: Annotated[TextFile | None, Parameter(help="Compare saved models on this text.")] = None,
-    output: Output | None = None,
+    output: Annotated[
+        Output | None,
+        Parameter(help="The folder of a report to write; or a table: .csv, .tsv, .jsonl or .parquet."),
+    ] = None,
     plot: Annotated[
         Path | None,
         Parameter(
@@ -140,29 +144,30 @@ def compare(
     interval.
     """
     given = given_settings(options)
-    is_plain = (text, output, plot, heldout) == (None,) * 4 and reading == DEFAULT_READING
+    show = ResultOptions(output=output if is_table(output) else None, overwrite=overwrite, json=json)
+    show.check()
+    report = None if show.output is not None else output
+    is_plain = (text, report, plot, heldout) == (None,) * 4 and reading == DEFAULT_READING
     if labels is not None:
         if not is_plain or given.keys() & {"order", "smoothings"}:
             raise CycloptsError(msg="--labels goes with --networks, --vectors, --minutes and the tokenizer alone.")
-        _compare_labels(texts, labels, tokenizer, json=json, **given)
+        _compare_labels(texts, labels, tokenizer, show, **given)
         return
     if pairs != NO_PAIRS:
         if not is_plain or given or given_settings(tokenizer):
             raise CycloptsError(msg="--source and --target go with seq2seq models, --beam and --max-tokens alone.")
         compare_pairs(texts, pairs, json=json)
         return
-    if output is not None:
+    if report is not None:
         from chainrule.features.compare.report import check_report_folder
 
-        check_report_folder(output, overwrite=overwrite)
+        check_report_folder(report, overwrite=overwrite)
     if plot is not None:
         if "smoothings" in given:
             raise CycloptsError(
                 msg="--plot draws learning curves and positions; with --smoothing there is only a table."
             )
-        check_plot_option("--plot", plot)
-        check_matplotlib()
-        check_text_target(plot, None, overwrite=overwrite)
+        check_plot("--plot", plot, overwrite=overwrite)
     if text is not None:
         named = ["heldout"] * (heldout is not None) + ["smoothing" if name == "smoothings" else name for name in given]
         refuse(named, "is for training models; --text compares saved ones")
@@ -173,7 +178,7 @@ def compare(
         several = SmoothingsOptions(**given)
         with _train_and_heldout(texts, heldout, reading) as (train, measured, progress):
             table = compare_smoothings(train, measured, several, tokenizer, markers or "error", progress)
-        _show(table, _about(train, measured), output, overwrite=overwrite, json=json)
+        _show(table, _about(train, measured), show, report)
         return
     else:
         families = FamiliesOptions(**given)
@@ -181,39 +186,36 @@ def compare(
     if plot is not None:
         write_plot(comparison.plot(), plot)
         print(f"wrote {plot}", file=sys.stderr)
-    _show(comparison, about, output, texts if text is not None else (), overwrite=overwrite, json=json)
+    _show(comparison, about, show, report, texts if text is not None else ())
 
 
 def _show(
     comparison: Comparison | SmoothingTable,
     about: str,
-    output: Path | None,
+    show: ResultOptions,
+    report: Path | None,
     models: Sequence[str] = (),
-    *,
-    overwrite: bool,
-    json: bool,
 ) -> None:
-    """Writes a report, if it has a folder, and prints the table. models: the paths of those that were saved."""
-    if output is not None:
+    """Writes a report, if it has a folder, and shows the table. models: the paths of those that were saved."""
+    if report is not None:
         from chainrule.features.compare.report import PAGE, write_report
 
         command, explorer = ["chainrule", *sys.argv[1:]], explorer_of(models)
-        files = write_report(comparison, output, about=about, command=command, explorer=explorer, overwrite=overwrite)
+        files = write_report(
+            comparison, report, about=about, command=command, explorer=explorer, overwrite=show.overwrite
+        )
         if PAGE in files and not has_matplotlib():
             note("the page has tables instead of plots, which need pip install 'chainrule[report]'")
-        print(f"{output}: {', '.join(files)}", file=sys.stderr)
-    if json:
-        print_json(comparison.as_json())
-    else:
-        print(f"{about}\n\n{comparison}")
+        print(f"{report}: {', '.join(files)}", file=sys.stderr)
+    show.show(Shown(f"{about}\n\n{comparison}", comparison.as_json(), comparison.to_records()))
 
 
 def _compare_labels(
     texts: tuple[str, ...],
     labels: str,
     tokenizer: TokenizerFlags,
+    show: ResultOptions,
     *,
-    json: bool,
     minutes: float | None = None,
     **options: Any,
 ) -> None:
@@ -238,10 +240,8 @@ def _compare_labels(
             progress=progress,
             **options,
         )
-    if json:
-        print_json(table.as_json())
-    else:
-        print(f"trained on {texts[0]}, measured on {labels}\n\n{table}")
+    about = f"trained on {texts[0]}, measured on {labels}"
+    show.show(Shown(f"{about}\n\n{table}", table.as_json(), table.to_records()))
 
 
 def _compare_models(

@@ -58,10 +58,10 @@ class SmoothingTable:
     def __str__(self) -> str:
         """Both tables, and the notes below them."""
         parts = [f"{title}\n\n{text_table(self.header(), rows)}" for title, rows in self.tables()]
-        return "\n\n".join([*parts, "\n".join(self.notes())])
+        return "\n\n".join([*parts, "\n".join(self.footnotes())])
 
     def _repr_html_(self) -> str:
-        return html_tables(self.tables(), self.header(), self.notes())
+        return html_tables(self.tables(), self.header(), self.footnotes())
 
     def tables(self) -> list[tuple[str, list[list[str]]]]:
         """The title and rows of each table."""
@@ -70,7 +70,7 @@ class SmoothingTable:
             ("perplexity per token", self.rows(lambda measurement: f"{measurement.perplexity:,.2f}")),
         ]
 
-    def notes(self) -> list[str]:
+    def footnotes(self) -> list[str]:
         """Notes below the tables."""
         name, order = self.best
         best = self.measurements[name, order]

@@ -164,10 +164,10 @@ class PairComparison:
         return f"<PairComparison of {len(self.rows)} models>\n{self}"
 
     def __str__(self) -> str:
-        return "\n".join([text_table(*self.table()), "", *self.notes()])
+        return "\n".join([text_table(*self.table()), "", *self.footnotes()])
 
     def _repr_html_(self) -> str:
-        return html_table("", *self.table(), self.notes())
+        return html_table("", *self.table(), self.footnotes())
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """The header and the cells, for people. Perplexity is shown where all models cut the targets alike."""
@@ -186,7 +186,7 @@ class PairComparison:
             cells.append([row.name, *figures, *bleu, p, *chrf, length, *cost])
         return [*header, "parameters", "train s", "eval s"], cells
 
-    def notes(self) -> list[str]:
+    def footnotes(self) -> list[str]:
         """The lines below the table: how many pairs there were, and the variants of the scores."""
         scores = self.rows[0].measurement.scores
         variants = [f"{score.name}  {score.variant}" for score in scores.scores if score.name in ("BLEU", "chrF")]

@@ -14,12 +14,13 @@ import tempfile
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Self
 
 import numpy as np
 
 from chainrule.base.json import finite
 from chainrule.base.progress import Progress, silent
+from chainrule.base.tables import bars
 from chainrule.errors import SettingError, TextError
 from chainrule.evaluation.token_scores import score_documents
 from chainrule.models.model import check_model
@@ -238,6 +239,18 @@ class Filtered:
     counts: list[int]
     edges: list[float]
     texts: list[str] | None = None
+    score: Literal["cross-entropy", "difference"] = "cross-entropy"
+
+    def __str__(self) -> str:
+        """A histogram, darker for what is kept, and how much that is."""
+        labels = [f"{edge:.3f}" for edge in self.edges[1:]]
+        histogram = bars(labels, self.counts, [edge <= self.threshold for edge in self.edges[1:]])
+        share = f"{self.kept:,} of {self.documents:,} documents, {self.kept / self.documents:.2%}"
+        return f"{self.score} in bits per token, up to\n{histogram}\nkept {share}: {self.threshold:.4f} or less"
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """A row for each bar of the histogram."""
+        return [{"up_to": edge, "documents": count} for edge, count in zip(self.edges[1:], self.counts, strict=True)]
 
     def as_json(self) -> dict[str, Any]:
         """The figures for JSON, without the texts."""
@@ -310,4 +323,5 @@ def filter(
             counts=counts,
             edges=edges,
             texts=texts if output is None else None,
+            score="cross-entropy" if difference is None else "difference",
         )

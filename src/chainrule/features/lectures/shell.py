@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from chainrule.cli.shared.options import Json, Number, Overwrite, WholeNumber
-from chainrule.cli.shared.screen import check_plot_option, note, print_json, progress_bar
+from chainrule.cli.shared.results import ResultOptions, check_plot, is_table
+from chainrule.cli.shared.screen import note, progress_bar
 from chainrule.features.lectures.experiments import Name
-
-if TYPE_CHECKING:
-    from chainrule.features.lectures.experiments.findings import Findings
 
 
 def experiment(
@@ -20,7 +18,12 @@ def experiment(
     /,
     *,
     output: Annotated[
-        Path | None, Parameter(name=("--output", "-o"), help="The plot: .svg, .pdf or .png; by default NAME.svg here.")
+        Path | None,
+        Parameter(
+            name=("--output", "-o"),
+            help="The plot: .svg, .pdf or .png; by default NAME.svg here. Or its points: .csv, .tsv, .jsonl or "
+            ".parquet.",
+        ),
     ] = None,
     seed: Annotated[int, WholeNumber, Parameter(help="The seed of all random numbers.")] = 0,
     minutes: Annotated[
@@ -67,37 +70,24 @@ def experiment(
     scaling: the loss by size and training tokens, with a power law.
     shots: learning from the examples in a prompt.
     """
-    from chainrule.cli.shared.texts import check_text_target
-    from chainrule.drawing.plots import check_matplotlib, has_matplotlib, write_plot
+    from chainrule.base.files import check_new_file
+    from chainrule.drawing.plots import has_matplotlib, write_plot
     from chainrule.features.lectures.experiments.run import experiment as run
 
-    target = output or Path(f"{name}.svg")
-    check_plot_option("--output", target)
-    if output is not None:
-        check_matplotlib()
-    check_text_target(target, None, overwrite=overwrite)
+    show = ResultOptions(output=output if is_table(output) else None, overwrite=overwrite, json=json)
+    show.check()
+    plot = None if show.output is not None else output or Path(f"{name}.svg")
+    if output is not None and plot is not None:
+        check_plot("--output", plot, overwrite=overwrite)
+    elif plot is not None:
+        check_new_file(plot, overwrite=overwrite)
     with progress_bar() as progress:
         findings = run(name, seed=seed, minutes=minutes, progress=progress)
-    is_drawn = has_matplotlib()
+    is_drawn = plot is not None and has_matplotlib()
     if is_drawn:
-        write_plot(findings.plot(), target)
-    else:
-        note(f"{target} was not drawn: plots need pip install 'chainrule[report]'")
-    if json:
-        print_json(_as_json(findings))
-        return
-    print(findings)
-    if is_drawn:
-        print(f"wrote {target}")
-
-
-def _as_json(findings: Findings) -> dict[str, Any]:
-    lines = [{"label": line.label, "x": list(line.x), "y": list(line.y)} for line in findings.lines]
-    return {
-        "title": findings.title,
-        "x": findings.x.label,
-        "y": findings.y.label,
-        "lines": lines,
-        "finding": findings.finding,
-        "says": list(findings.says),
-    }
+        write_plot(findings.plot(), plot)
+    elif plot is not None:
+        note(f"{plot} was not drawn: plots need pip install 'chainrule[report]'")
+    show.show(findings)
+    if is_drawn and not json:
+        print(f"wrote {plot}")

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.base.tables import bars, text_table
+from chainrule.base.results import table
+from chainrule.base.tables import text_table
 from chainrule.cli.shared.models import open_model
 from chainrule.cli.shared.options import (
     FILE,
@@ -20,6 +21,7 @@ from chainrule.cli.shared.options import (
     TextFiles,
     WholeNumber,
 )
+from chainrule.cli.shared.results import TO_SCREEN, ResultOptions
 from chainrule.cli.shared.screen import print_json, progress_bar
 from chainrule.cli.shared.texts import (
     DEFAULT_READING,
@@ -35,7 +37,6 @@ from chainrule.features.lectures.datasets import Name
 
 if TYPE_CHECKING:
     from chainrule.base.progress import Progress
-    from chainrule.features.corpus.filter import Filtered
     from chainrule.models.model import Model
     from chainrule.text.tokenization.vocabulary import Markers
 
@@ -99,11 +100,10 @@ def data(
     from chainrule.features.lectures.data import data as write_data
 
     counts = write_data(name, output, examples=examples, seed=seed, hard=hard, overwrite=overwrite)
-    if json:
-        print_json([{"file": file, "examples": count} for file, count in counts.items()])
-        return
-    print(text_table(["file", "examples"], [[file, f"{count:,}"] for file, count in counts.items()]))
-    print(f"next: {_NEXT[name].format(str(output).rstrip('/'))}")
+    shown = text_table(["file", "examples"], [[file, f"{count:,}"] for file, count in counts.items()])
+    further = _NEXT[name].format(str(output).rstrip("/"))
+    records = [{"file": file, "examples": count} for file, count in counts.items()]
+    ResultOptions(json=json).show(table(f"{shown}\nnext: {further}", records))
 
 
 def split(
@@ -117,8 +117,7 @@ def split(
         ),
     ],
     reading: TextOptions = DEFAULT_READING,
-    overwrite: Overwrite = False,
-    json: Json = False,
+    show: ResultOptions = TO_SCREEN,
 ) -> None:
     """Divide a text into parts, the same on every machine.
 
@@ -135,19 +134,18 @@ def split(
 
     shares = dict(with_shares("--into", into))
     source = reading.corpus(*texts)
+    show.check(*source.paths, *shares)
     with progress_bar() as progress:
-        files = write_split(source, shares, overwrite=overwrite, progress=progress)
+        files = write_split(source, shares, overwrite=show.overwrite, progress=progress)
     note_lost_fields(source)
     note_repairs(source)
-    if json:
-        print_json([{"file": name, "documents": file.documents, "bytes": file.bytes} for name, file in files.items()])
-    else:
-        total = sum(file.documents for file in files.values())
-        figures = [
-            [name, f"{file.documents:,}", f"{file.documents / total:.2%}", f"{file.bytes:,}"]
-            for name, file in files.items()
-        ]
-        print(text_table(["part", "documents", "share", "bytes"], figures))
+    total = sum(file.documents for file in files.values())
+    cells = [
+        [name, f"{file.documents:,}", f"{file.documents / total:.2%}", f"{file.bytes:,}"]
+        for name, file in files.items()
+    ]
+    records = [{"file": name, "documents": file.documents, "bytes": file.bytes} for name, file in files.items()]
+    show.show(table(text_table(["part", "documents", "share", "bytes"], cells), records))
 
 
 def pixels(
@@ -268,13 +266,8 @@ def filter_texts(
     note_repairs(source)
     if json:
         print_json(found.as_json())
-        return
-    print(
-        f"{_histogram(found, kind='cross-entropy' if difference is None else 'difference')}\n"
-        f"kept {found.kept:,} of {found.documents:,} documents, {found.kept / found.documents:.2%}: "
-        f"{found.threshold:.4f} or less",
-        file=sys.stderr if output is None else sys.stdout,
-    )
+    else:
+        print(found, file=sys.stderr if output is None else sys.stdout)
 
 
 def _open_language_model(path: Path, tokenizer: str | None, markers: Markers | None, progress: Progress) -> Model:
@@ -296,10 +289,3 @@ def _check(texts: tuple[str, ...], keep: float | None, below: float | None, outp
         raise CycloptsError(msg="Standard input, -, can be read only once, and --keep reads twice; use --below.")
     if json and output is None:
         raise CycloptsError(msg="With --json, the documents need a file: give --output.")
-
-
-def _histogram(found: Filtered, *, kind: str) -> str:
-    """A histogram, darker for what is kept."""
-    labels = [f"{edge:.3f}" for edge in found.edges[1:]]
-    marks = [edge <= found.threshold for edge in found.edges[1:]]
-    return f"{kind} in bits per token, up to\n" + bars(labels, found.counts, marks)

@@ -99,7 +99,7 @@ class Rescored(NamedTuple):
 
     def _repr_html_(self) -> str:
         header, rows = self.rescoring.table()
-        return html_table("", header, rows, self.rescoring.notes())
+        return html_table("", header, rows, self.rescoring.footnotes())
 
     def to_dict(self) -> dict[str, Any]:
         """The figures of the run by name, as numbers: a row for pandas."""
@@ -303,14 +303,14 @@ class Rescoring:
 
     def __str__(self) -> str:
         """For people."""
-        lines = self.notes()
+        lines = self.footnotes()
         header, rows = self.table()
         if rows:
             lines += ["", text_table(header, rows)]
             lines += [f"\nBLEU  {measure.signature}" for measure in self._measures if isinstance(measure, Bleu)]
         return "\n".join(lines)
 
-    def notes(self) -> list[str]:
+    def footnotes(self) -> list[str]:
         """How many lists and choices there were, and the weights."""
         share = self.changed / max(self.lists, 1)
         weights = ", ".join(f"{name} {value:.4g}" for name, value in self.weights.values.items())

@@ -116,6 +116,11 @@ class GeneratedText(NamedTuple):
     source_tokens: list[str]
     attention: Float32[ndarray, "tokens source"] | None
 
+    def as_json(self) -> dict[str, Any]:
+        """All of it for JSON, with the weights of attention to four decimals."""
+        rows = None if self.attention is None else [[round(float(x), 4) for x in row] for row in self.attention]
+        return {**self._asdict(), "attention": rows}
+
 
 class Seq2SeqGenerator:
     """What generates texts with a seq2seq model: by beam search or sampling."""

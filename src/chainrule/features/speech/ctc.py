@@ -83,6 +83,26 @@ class DecodedUtterance:
         """The best text."""
         return self.nbest[0].text
 
+    def as_json(self, frame: float = 1, nbest: int = 1) -> dict[str, Any]:
+        """The best text for JSON, with its scores and words. frame: seconds of a frame; 1: words have the numbers of
+        frames. nbest: more than 1 adds other texts.
+        """
+        best = self._row(self.nbest[0], frame)
+        if nbest > 1:
+            best["nbest"] = [{"text": own.text, "ctc": own.ctc, "lm": own.lm} for own in self.nbest[:nbest]]
+        return best
+
+    def to_records(self, frame: float = 1, nbest: int = 1) -> list[dict[str, Any]]:
+        """A row for each of the best texts. frame, nbest: as for `as_json`."""
+        return [self._row(heard, frame) for heard in self.nbest[:nbest]]
+
+    def _row(self, heard: Heard, frame: float) -> dict[str, Any]:
+        words = [
+            {"word": word, "start": round(start * frame, 3), "end": round(stop * frame, 3)}
+            for word, start, stop in heard.words
+        ]
+        return {"id": self.id, "text": heard.text, "ctc": heard.ctc, "lm": heard.lm, "words": words}
+
     def to_dict(self, most: int | None = None) -> dict[str, Any]:
         """As a list that `rescore` reads, where another model replaces `fusion`. most: how many hypotheses at most."""
         hypotheses = [

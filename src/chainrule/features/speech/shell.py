@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
+from chainrule.base.results import Shown
 from chainrule.base.tables import printable
 from chainrule.cli.shared.models import open_model
 from chainrule.cli.shared.options import (
     FILE,
     NO_FLAGS,
     Flags,
-    Json,
     ModelTokenizerName,
     Needs,
     Number,
-    Overwrite,
     WholeNumber,
     flag,
     given_settings,
 )
+from chainrule.cli.shared.results import TO_SCREEN, ResultOptions
 from chainrule.cli.shared.screen import note, print_json, progress_bar
 from chainrule.cli.shared.texts import bad_records
 from chainrule.errors import ChainruleError, SettingError, TextError
@@ -68,8 +68,7 @@ def ctc(
         Needs("times"),
     ] = 0.02,
     tokenizer: ModelTokenizerName = None,
-    overwrite: Overwrite = False,
-    json: Json = False,
+    show: ResultOptions = TO_SCREEN,
 ) -> None:
     """Decode speech: from a network's CTC outputs to texts, with a language model.
 
@@ -86,23 +85,22 @@ def ctc(
 
     if frame <= 0:
         raise CycloptsError(msg=f"--frame is {frame:g}; expected seconds, more than 0.")
-    _check_outputs(nbest_out, times, [logits], overwrite=overwrite)
+    show.check(logits)
+    _check_outputs(nbest_out, times, [logits], overwrite=show.overwrite)
     with _warnings_as_notes(), progress_bar() as progress:
         loaded = None if model is None else open_model(model, tokenizer, None, progress)
         kinds: set[str] = set()
 
-        def show(utterance: DecodedUtterance) -> None:
+        def show_utterance(utterance: DecodedUtterance) -> None:
             if utterance.kind == "probabilities" and utterance.kind not in kinds:
                 note(f"{utterance.id}: holds probabilities, of which the logarithms were taken; said once")
             kinds.add(utterance.kind)
-            if json:
-                _print_json(utterance, 1)
-            else:
-                print(utterance.text, flush=True)
+            show_one(Shown(utterance.text, utterance.as_json(), utterance.to_records()))
 
-        with _Outputs(nbest_out, nbest, times, frame, "matrices could not be decoded") as outputs:
+        failure = "matrices could not be decoded"
+        with _Outputs(nbest_out, nbest, times, frame, failure) as outputs, show.showing() as show_one:
             decoded = decode_ctc(logits, loaded, **given_settings(options), on_error=outputs.report, progress=progress)
-            outputs.write(decoded, show, f"{logits}: has no matrix; expected one or more")
+            outputs.write(decoded, show_utterance, f"{logits}: has no matrix; expected one or more")
     outputs.check()
 
 
@@ -178,19 +176,6 @@ def _check_outputs(nbest_out: Path | None, times: Path | None, inputs: Sequence[
         raise CycloptsError(msg="--nbest-out and --times name the same file; give them different names.")
 
 
-def _print_json(utterance: DecodedUtterance, frame: float, nbest: int = 1) -> None:
-    """frame: seconds of a frame; 1: words have the numbers of frames. nbest: more than 1 adds other texts."""
-    best = utterance.nbest[0]
-    words = [
-        {"word": word, "start": round(start * frame, 3), "end": round(stop * frame, 3)}
-        for word, start, stop in best.words
-    ]
-    more = {}
-    if nbest > 1:
-        more["nbest"] = [{"text": own.text, "ctc": own.ctc, "lm": own.lm} for own in utterance.nbest[:nbest]]
-    print_json({"id": utterance.id, "text": best.text, "ctc": best.ctc, "lm": best.lm, "words": words, **more})
-
-
 def _write_times(write: Callable[[bytes], int], utterance: DecodedUtterance, frame: float) -> None:
     for word, start, stop in utterance.nbest[0].words:
         write(f"{utterance.id} 1 {start * frame:.3f} {(stop - start) * frame:.3f} {word}\n".encode("utf-8", "replace"))
@@ -219,8 +204,7 @@ def transcribe(
     ] = 1,
     nbest_out: NBestOut = None,
     times: Times = None,
-    overwrite: Overwrite = False,
-    json: Json = False,
+    show: ResultOptions = TO_SCREEN,
 ) -> None:
     """Transcribe speech: from sounds to texts, with a language model.
 
@@ -244,7 +228,8 @@ def transcribe(
             raise CycloptsError(msg="--greedy takes no language model; leave out --greedy, or --lm.")
         if nbest > 1:
             raise CycloptsError(msg="--greedy finds one text of each sound; leave out --greedy, or --nbest.")
-    _check_outputs(nbest_out, times, sounds, overwrite=overwrite)
+    show.check(*sounds)
+    _check_outputs(nbest_out, times, sounds, overwrite=show.overwrite)
     files = sound_files(sounds)
     with _warnings_as_notes(), progress_bar() as progress:
         speech = load_speech(model, progress=progress)
@@ -265,22 +250,22 @@ def transcribe(
 
         number = 0
 
-        def show(utterance: DecodedUtterance) -> None:
+        def show_utterance(utterance: DecodedUtterance) -> None:
             nonlocal number
-            if json:
-                _print_json(utterance, speech.step_seconds, nbest)
-            elif nbest > 1:
-                for own in utterance.nbest[:nbest]:
-                    scores = f"ctc= {own.ctc:.4f} lm= {own.lm:.4f}"
-                    print(f"{number} ||| {printable(own.text)} ||| {scores} ||| {own.score:.4f}")
+            if nbest > 1:
+                best = utterance.nbest[:nbest]
+                scores = [(own.text, f"ctc= {own.ctc:.4f} lm= {own.lm:.4f} ||| {own.score:.4f}") for own in best]
+                text = "\n".join(f"{number} ||| {printable(heard)} ||| {values}" for heard, values in scores)
             else:
-                print(f"{printable(utterance.text)}\t{printable(utterance.id)}", flush=True)
+                text = f"{printable(utterance.text)}\t{printable(utterance.id)}"
+            show_one(Shown(text, utterance.as_json(step, nbest), utterance.to_records(step, nbest)))
             number += 1
 
         failure = "sounds could not be transcribed"
-        with _Outputs(nbest_out, max(nbest, 100), times, speech.step_seconds, failure) as outputs:
+        step = speech.step_seconds
+        with _Outputs(nbest_out, max(nbest, 100), times, step, failure) as outputs, show.showing() as show_one:
             decoded = speech.transcribe(read(), loaded, **given, on_error=outputs.report, progress=progress)
-            outputs.write(decoded, show, "there is no sound to transcribe")
+            outputs.write(decoded, show_utterance, "there is no sound to transcribe")
     outputs.check()
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from chainrule import __version__
 from chainrule.base.arguments import as_path
+from chainrule.base.json import finite
 from chainrule.base.options import takes
 from chainrule.base.progress import silent
 from chainrule.decoding.beam import search, with_greedy
@@ -75,6 +76,15 @@ class Caption(NamedTuple):
     ending: Ending
     tokens: list[str]
     attention: Float32[ndarray, "tokens rows columns"] | Float32[ndarray, "tokens regions"] | None
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it for JSON, with the weights of attention to four decimals."""
+        return {
+            **self._asdict(),
+            "log_prob": finite(self.log_prob),
+            "score": finite(self.score),
+            "attention": None if self.attention is None else self.attention.round(4).tolist(),
+        }
 
 
 class Sentence(NamedTuple):

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from cyclopts import CycloptsError, Parameter
 
+from chainrule.base.results import Shown
 from chainrule.base.tables import printable
 from chainrule.cli.shared.options import (
     NO_FLAGS,
     Flags,
-    Json,
-    Overwrite,
     TreeFile,
     WholeNumber,
     check_tree,
@@ -23,7 +22,8 @@ from chainrule.cli.shared.options import (
     given_settings,
     target_beam,
 )
-from chainrule.cli.shared.screen import finite, note, print_json, progress_bar
+from chainrule.cli.shared.results import TO_SCREEN, ResultOptions
+from chainrule.cli.shared.screen import note, progress_bar
 from chainrule.cli.shared.texts import check_read_once
 from chainrule.errors import SettingError
 from chainrule.features.seq2seq.options import CaptionBeam, CaptionOptions
@@ -64,8 +64,7 @@ def caption(
             ".svg or .png."
         ),
     ] = None,
-    overwrite: Overwrite = False,
-    json: Json = False,
+    show: ResultOptions = TO_SCREEN,
 ) -> None:
     """Write captions of pictures.
 
@@ -89,33 +88,36 @@ def caption(
     given_options = CaptionOptions(**given_settings(options)).given
     beam = target_beam(search, nbest)
     if tree is not None:
-        check_tree(tree, overwrite=overwrite)
+        check_tree(tree, overwrite=show.overwrite)
     if paragraph is not None:
-        check_picture_target(paragraph, overwrite=overwrite)
+        check_picture_target(paragraph, overwrite=show.overwrite)
+    show.check()
     number = 0
     with progress_bar() as progress:
         captioner = load_captioner(model, progress=progress)
         tells = captioner.model.network.config.decoder == "hierarchical"
-        attends = json and captioner.model.network.config.attention != "none"
-        for chunk in _chunks(captioner, pictures, progress):
-            if tree is not None:
-                if number or len(chunk) > 1:
-                    raise SettingError("--tree draws the search of one picture; name a single one")
-                captioner.beam_tree(chunk[0][1], beam, **given_options).save(tree, overwrite=overwrite)
-            if paragraph is not None and (number or len(chunk) > 1):
-                raise SettingError("--paragraph draws the sentences of one picture; name a single one")
-            written = captioner.caption(
-                [given for _, given in chunk], beam, alignments=attends, progress=progress, **given_options
-            )
-            if paragraph is not None:
-                text = written[0][0].text
-                drawn = attend_picture({os.fspath(model): captioner}, chunk[0][1], text, unit="sentence")
-                drawn.save(paragraph, overwrite=overwrite)
-            for (name, given), captions in zip(chunk, written, strict=True):
-                sentences = captioner.sentences(given, captions[0].text) if json and tells and captions else None
-                _print(number, name, captions, nbest, sentences, json=json)
-                number += 1
-            sys.stdout.flush()
+        attends = show.json and captioner.model.network.config.attention != "none"
+        with show.showing() as show_one:
+            for chunk in _chunks(captioner, pictures, progress):
+                if tree is not None:
+                    if number or len(chunk) > 1:
+                        raise SettingError("--tree draws the search of one picture; name a single one")
+                    captioner.beam_tree(chunk[0][1], beam, **given_options).save(tree, overwrite=show.overwrite)
+                if paragraph is not None and (number or len(chunk) > 1):
+                    raise SettingError("--paragraph draws the sentences of one picture; name a single one")
+                written = captioner.caption(
+                    [given for _, given in chunk], beam, alignments=attends, progress=progress, **given_options
+                )
+                if paragraph is not None:
+                    text = written[0][0].text
+                    drawn = attend_picture({os.fspath(model): captioner}, chunk[0][1], text, unit="sentence")
+                    drawn.save(paragraph, overwrite=show.overwrite)
+                for (name, given), captions in zip(chunk, written, strict=True):
+                    sentences = (
+                        captioner.sentences(given, captions[0].text) if show.json and tells and captions else None
+                    )
+                    show_one(_shown(number, name, captions, nbest, sentences))
+                    number += 1
     if not number:
         note("there was no picture to caption")
 
@@ -165,28 +167,19 @@ def _with_boxes(pictures: str, progress: Progress) -> Iterator[list[tuple[str, A
         ]
 
 
-def _print(
-    number: int, name: str, captions: list[Caption], nbest: int, sentences: list[Sentence] | None, *, json: bool
-) -> None:
-    """sentences: those of the first caption, if it is a paragraph."""
-    if json:
-        record: dict[str, Any] = {"picture": name, "captions": [_as_json(one) for one in captions]}
-        if sentences is not None:
-            record["sentences"] = [one._asdict() for one in sentences]
-        print_json(record)
-    elif nbest > 1:
-        for one in captions:
-            print(f"{number} ||| {printable(one.text)} ||| log_prob= {one.log_prob:.4f} ||| {one.score:.4f}")
+def _shown(number: int, name: str, captions: list[Caption], nbest: int, sentences: list[Sentence] | None) -> Shown:
+    """The captions of a picture. number: of the picture, from 0. sentences: those of the first caption, if it is a
+    paragraph.
+    """
+    record: dict[str, Any] = {"picture": name, "captions": [one.as_json() for one in captions]}
+    if sentences is not None:
+        record["sentences"] = [one._asdict() for one in sentences]
+    rows = [{"picture": name, **one} for one in record["captions"]]
+    if nbest > 1:
+        lines = [
+            f"{number} ||| {printable(one.text)} ||| log_prob= {one.log_prob:.4f} ||| {one.score:.4f}"
+            for one in captions
+        ]
     else:
-        print(f"{printable(captions[0].text) if captions else ''}\t{printable(name)}")
-
-
-def _as_json(one: Caption) -> dict[str, Any]:
-    return {
-        "text": one.text,
-        "log_prob": finite(one.log_prob),
-        "score": finite(one.score),
-        "ending": one.ending,
-        "tokens": one.tokens,
-        "attention": None if one.attention is None else one.attention.round(4).tolist(),
-    }
+        lines = [f"{printable(captions[0].text) if captions else ''}\t{printable(name)}"]
+    return Shown("\n".join(lines), record, rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from chainrule.base.tables import text_table
 from chainrule.drawing.pages import html_table
@@ -58,6 +58,18 @@ class Findings:
     def __str__(self) -> str:
         """The title, a table of some points, and the sentences."""
         return "\n".join([self.title, text_table(*self.table()), *self.sentences])
+
+    def as_json(self) -> dict[str, Any]:
+        """The lines and the sentences, for JSON."""
+        lines = [{"label": line.label, "x": list(line.x), "y": list(line.y)} for line in self.lines]
+        axes = {"title": self.title, "x": self.x.label, "y": self.y.label}
+        return {**axes, "lines": lines, "finding": self.finding, "says": list(self.says)}
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """A row for each point."""
+        return [
+            {"line": line.label, "x": x, "y": y} for line in self.lines for x, y in zip(line.x, line.y, strict=True)
+        ]
 
     @property
     def sentences(self) -> list[str]:
