@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
@@ -15,7 +15,7 @@ from chainrule.cli.shared.screen import note, print_json
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from chainrule.base.results import Result
 
@@ -37,15 +37,9 @@ class ResultOptions:
 
         Raises CycloptsError, OutputError.
         """
-        if self.output is None:
-            return
-        from chainrule.base.files import check_new_file
-        from chainrule.text.corpus.writing import check_table_format
-
-        if self.json:
+        if self.output is not None and self.json:
             raise CycloptsError(msg="Give either --output or --json; a name that ends in .jsonl gives JSON lines.")
-        check_table_format(self.output)
-        check_new_file(self.output, overwrite=self.overwrite, inputs=inputs)
+        check_table(self.output, *inputs, overwrite=self.overwrite)
 
     def show(self, *results: Result) -> None:
         """Shows results. Raises OutputError."""
@@ -63,15 +57,10 @@ class ResultOptions:
         if self.output is None:
             yield self._print
             return
-        from chainrule.text.corpus.writing import table_file
-
-        with table_file(self.output) as write:
+        with _rows(self.output) as write:
 
             def write_rows(result: Result) -> None:
-                rows = [*result.to_records()]
-                for record in rows:
-                    write({name: [value] for name, value in record.items()})
-                if not rows and (text := str(result)):  # it belongs to no table
+                if not write(result.to_records()) and (text := str(result)):  # it belongs to no table
                     print(text)
                 _note(result)
 
@@ -86,6 +75,39 @@ class ResultOptions:
 
 
 TO_SCREEN = ResultOptions()
+
+
+def check_table(path: Path | None, *inputs: str | os.PathLike[str], overwrite: bool) -> None:
+    """Checks, before the work, that a table may be written, if there is a name for it. Raises OutputError."""
+    from chainrule.base.files import check_new_file
+    from chainrule.text.corpus.writing import check_table_format
+
+    if path is not None:
+        check_table_format(path)
+        check_new_file(path, overwrite=overwrite, inputs=inputs)
+
+
+def write_table(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
+    """Writes records as a table, of the kind that the name says. Raises OutputError."""
+    with _rows(path) as write:
+        write(records)
+
+
+@contextmanager
+def _rows(path: Path) -> Iterator[Callable[[Iterable[Mapping[str, Any]]], int]]:
+    """A function that writes records as rows of a table, and returns how many there were."""
+    from chainrule.text.corpus.writing import table_file
+
+    with table_file(path) as write:
+
+        def write_rows(records: Iterable[Mapping[str, Any]]) -> int:
+            rows = 0
+            for record in records:
+                write({name: [value] for name, value in record.items()})
+                rows += 1
+            return rows
+
+        yield write_rows
 
 
 def check_page(option: str, path: Path, *, overwrite: bool) -> None:

@@ -1,4 +1,4 @@
-"""Output of all verbs: progress and notes on standard error, results on standard output; options for plot files."""
+"""Output of all verbs: progress and notes on standard error, results on standard output."""
 
 from __future__ import annotations
 
@@ -9,14 +9,11 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from cyclopts import CycloptsError
-
 from chainrule.base.json import finite as finite
 from chainrule.base.tables import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from rich.progress import Progress as RichProgress
     from rich.progress import TaskID
@@ -139,11 +136,3 @@ def _announce_compilation() -> None:
         note("compiling, up to half a minute; to keep the result, set CHAINRULE_CACHE to a folder that can be written")
     elif is_first_run():
         note("compiling for this machine; this happens once and takes up to half a minute")
-
-
-def check_plot_option(option: str, path: Path) -> None:
-    """Raises CycloptsError where the name has no suffix of a plot."""
-    from chainrule.drawing.plots import SUFFIXES
-
-    if path.suffix.lower() not in SUFFIXES:
-        raise CycloptsError(msg=f"{option} {path}: its name must end in .pdf, .png or .svg.")

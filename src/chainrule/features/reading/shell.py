@@ -10,7 +10,8 @@ from cyclopts import CycloptsError, Parameter
 from chainrule.cli.measure.score import names_of, note_convention
 from chainrule.cli.shared.models import open_model
 from chainrule.cli.shared.options import FILE, NO_FLAGS, Flags, Json, Overwrite, given_settings
-from chainrule.cli.shared.screen import note, print_json, progress_bar
+from chainrule.cli.shared.results import ResultOptions, check_plot, check_table
+from chainrule.cli.shared.screen import progress_bar
 from chainrule.features.compare.config import ReadingTimesOptions
 
 
@@ -50,10 +51,8 @@ def reading(
     more than with the previous one, beyond chance, stand one word early:
     --shift 1.
     """
-    from chainrule.base.files import check_new_file
     from chainrule.features.reading.reading_times import reading_times
     from chainrule.models.language_models import CausalModel
-    from chainrule.text.corpus.writing import check_table_format
 
     settings = given_settings(options)
     if "frequencies" not in settings:
@@ -61,15 +60,9 @@ def reading(
     if not models and "surprisals" not in settings:
         raise CycloptsError(msg="MODELS are missing; give at least one, or --surprisals.")
     ReadingTimesOptions(**settings)  # raises SettingError, before anything is opened
-    if output is not None:
-        check_table_format(output)
-        check_new_file(output, overwrite=overwrite, inputs=[times, text])
+    check_table(output, times, text, overwrite=overwrite)
     if plot is not None:
-        from chainrule.drawing.plots import check_matplotlib, check_plot_name
-
-        check_plot_name(plot)
-        check_matplotlib()
-        check_new_file(plot, overwrite=overwrite, inputs=[times, text])
+        check_plot("--plot", plot, times, text, overwrite=overwrite)
     with progress_bar() as progress:
         opened = {
             name: open_model(path, None, None, progress, kind=CausalModel)
@@ -84,9 +77,4 @@ def reading(
         from chainrule.drawing.plots import write_plot
 
         write_plot(measured.plot(), plot)
-    if json:
-        print_json(measured.as_json())
-    else:
-        print(measured)
-    for line in measured.notes():
-        note(line)
+    ResultOptions(json=json).show(measured)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import json as json_library
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from cyclopts import CycloptsError, Parameter
 
+from chainrule.base.results import row
 from chainrule.cli.shared.models import labels_inputs, open_model
 from chainrule.cli.shared.options import (
     NO_FLAGS,
@@ -20,16 +19,17 @@ from chainrule.cli.shared.options import (
     TextFile,
     given_settings,
 )
-from chainrule.cli.shared.screen import note, print_json, progress_bar
+from chainrule.cli.shared.results import ResultOptions, is_table
+from chainrule.cli.shared.screen import note, progress_bar
 from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, check_text_target, note_repairs
 from chainrule.decoding.options import EmbeddingConfig, Unit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from chainrule.base.progress import Progress
     from chainrule.features.classify.classification import UnitVectors
-    from chainrule.models.embedding import Embedded
+    from chainrule.models.embedding import Embedded, Vectors
     from chainrule.models.embedding_model import EmbeddingModel
     from chainrule.text.tokenization.vocabulary import Markers
 
@@ -59,31 +59,31 @@ def embed_inputs(
             if output is not None:
                 check_text_target(output, None, overwrite=overwrite)
             found = embedder.embed_units(kind.inputs(name, config_of(embedder.classifier), progress))
-        _write_units(found, output, is_whole=embedder.classifier.unit == kind.units[0])
+        is_whole = embedder.classifier.unit == kind.units[0]
+        _write(_of_units(found, is_whole=is_whole), output, overwrite=overwrite)
 
 
-def _write_units(found: Sequence[UnitVectors], output: Path | None, *, is_whole: bool) -> None:
-    """Raises OutputError."""
+def _write(rows: Iterable[tuple[Vectors, dict[str, Any]]], output: Path | None, *, overwrite: bool) -> None:
+    """Prints or writes vectors. rows: those of each input, and its record for JSON and tables. Raises OutputError."""
     from chainrule.base.files import replace_file
     from chainrule.models.embedding import write_rows
 
-    if output is None:
-        for row in _rows(found, is_whole=is_whole):
-            print_json(row)
+    if output is not None and not is_table(output):
+        with replace_file(output) as file:
+            write_rows(file, (vectors for vectors, _ in rows))
         return
-    with replace_file(output) as file:
-        if output.suffix == ".jsonl":
-            for row in _rows(found, is_whole=is_whole):
-                file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
-        else:
-            write_rows(file, (own.vectors for own in found))
+    show = ResultOptions(output=output, overwrite=overwrite, json=output is None)
+    show.show_all(row("", record) for _, record in rows)
 
 
-def _rows(found: Sequence[UnitVectors], *, is_whole: bool) -> Iterator[dict[str, Any]]:
-    """A record for each input, for JSON."""
+def _rounded(vectors: Vectors) -> list[list[float]]:
+    return cast("list[list[float]]", vectors.astype(float).round(DIGITS).tolist())
+
+
+def _of_units(found: Iterable[UnitVectors], *, is_whole: bool) -> Iterator[tuple[Vectors, dict[str, Any]]]:
     for units, vectors in found:
-        rows = vectors.astype(float).round(DIGITS).tolist()
-        yield {"input": units[0], "vector": rows[0]} if is_whole else {"units": units, "vectors": rows}
+        rows = _rounded(vectors)
+        yield vectors, {"input": units[0], "vector": rows[0]} if is_whole else {"units": units, "vectors": rows}
 
 
 def embed(
@@ -95,8 +95,8 @@ def embed(
         Path | None,
         Parameter(
             name=("--output", "-o"),
-            help="A .npy file, one vector a row, or .jsonl; with --vocabulary also .vec, word2vec's format. By "
-            "default, JSON lines are printed.",
+            help="A .npy file, one vector a row; or a table: .csv, .tsv, .jsonl or .parquet; with --vocabulary also "
+            ".vec, word2vec's format. By default, JSON lines are printed.",
         ),
     ] = None,
     options: Flags[EmbeddingConfig] = NO_FLAGS,
@@ -156,7 +156,7 @@ def embed(
         else:
             records = network.embed_blocks(source.blocks(progress, "embedding"), config)
         cut = Counter[bool]()
-        _write(_counting_cut(records, cut), output, unit)
+        _write(_of_texts(_counting_cut(records, cut), unit), output, overwrite=overwrite)
     if source is not None:
         note_repairs(source)
     if cut[True]:
@@ -165,7 +165,7 @@ def embed(
 
 def _check_target(output: Path, *, vocabulary: bool) -> None:
     """Raises CycloptsError."""
-    suffixes = (".npy", ".jsonl", ".vec") if vocabulary else (".npy", ".jsonl")
+    suffixes = (".npy", ".csv", ".tsv", ".jsonl", ".parquet", *([".vec"] if vocabulary else []))
     if output.suffix not in suffixes:
         *others, last = suffixes
         raise CycloptsError(msg=f"--output {output}: its name must end in {', '.join(others)} or {last}.")
@@ -186,23 +186,6 @@ def _write_vocabulary(model: EmbeddingModel, output: Path, progress: Progress) -
     write_vectors(output, model.tokenizer.vocabulary.tokens(), model.embedder.static_vectors(), progress)
 
 
-def _write(records: Iterable[Embedded], output: Path | None, unit: Unit) -> None:
-    """Raises OutputError."""
-    from chainrule.base.files import replace_file
-    from chainrule.models.embedding import write_rows
-
-    if output is None:
-        for record in records:
-            print_json(_as_json(record, unit))
-        return
-    with replace_file(output) as file:
-        if output.suffix == ".jsonl":
-            for record in records:
-                file.write(json_library.dumps(_as_json(record, unit), ensure_ascii=False).encode() + b"\n")
-        else:
-            write_rows(file, (record.vectors for record in records))
-
-
 def _counting_cut(records: Iterable[Embedded], cut: Counter[bool]) -> Iterator[Embedded]:
     """Passes records on, and counts those whose text was cut at the end."""
     for record in records:
@@ -210,8 +193,8 @@ def _counting_cut(records: Iterable[Embedded], cut: Counter[bool]) -> Iterator[E
         yield record
 
 
-def _as_json(record: Embedded, unit: Unit) -> dict[str, Any]:
-    rows = record.vectors.astype(float).round(DIGITS).tolist()
-    if unit == "text":
-        return {"text": record.text, "vector": rows[0]}
-    return {"text": record.text, f"{unit}s": record.units, "vectors": rows}
+def _of_texts(records: Iterable[Embedded], unit: Unit) -> Iterator[tuple[Vectors, dict[str, Any]]]:
+    for record in records:
+        rows = _rounded(record.vectors)
+        own = {"vector": rows[0]} if unit == "text" else {f"{unit}s": record.units, "vectors": rows}
+        yield record.vectors, {"text": record.text, **own}
