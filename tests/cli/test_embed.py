@@ -92,7 +92,11 @@ def test_the_nearest_word_of_a_text_is_itself_in_the_same_sentence(chainrule, ne
         ("embed NETWORK TEXT --words --tokens", 2, "Choose one of --words"),
         ("embed NETWORK TEXT -o vectors.txt", 2, "its name must end in .npy, .csv, .tsv, .jsonl or .parquet"),
         ("embed NETWORK TEXT -o vectors.vec", 2, "its name must end in .npy, .csv, .tsv, .jsonl or .parquet"),
-        ("embed NETWORK --vocabulary -o vectors.txt", 2, "its name must end in .npy, .csv, .tsv, .jsonl, .parquet or .vec"),
+        (
+            "embed NETWORK --vocabulary -o vectors.txt",
+            2,
+            "its name must end in .npy, .csv, .tsv, .jsonl, .parquet or .vec",
+        ),
         ("embed NETWORK TEXT --layer 8", 1, "there is no layer 8"),
         ("embed NETWORK TEXT --pooling sum", 2, "--pooling"),
         ("embed NETWORK TEXT --vocabulary", 2, "--vocabulary reads no text"),

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.base.memory import bytes_shown
-from chainrule.base.tables import text_table
 from chainrule.cli.shared.models import check_model_target, open_model, save_or_keep
 from chainrule.cli.shared.options import (
     Json,
@@ -22,14 +20,15 @@ from chainrule.cli.shared.options import (
     TextFile,
     WholeNumber,
 )
-from chainrule.cli.shared.screen import note, print_json, progress_bar
+from chainrule.cli.shared.results import ResultOptions
+from chainrule.cli.shared.screen import note, progress_bar
 from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, note_repairs, text_for
 from chainrule.errors import SettingError
 from chainrule.mixture.config import CacheConfig, GateKind, Kind, MixtureConfig
+from chainrule.verbs.edited_models import MixedModel, PrunedModel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
     from chainrule.base.progress import Progress
     from chainrule.models.model import Model
@@ -98,19 +97,7 @@ def prune(
             )
         small = _prune(large, model, entropy, to_ngrams, vocabulary, for_text, histories, reading, progress)
         save_or_keep(small, output, overwrite=overwrite, progress=progress)
-    before, after = small.record["pruned"][-1]["ngrams_before"], small.record["ngrams"]
-    size = sum(path.stat().st_size for path in (output.iterdir() if output.is_dir() else [output]))
-    seconds = time.perf_counter() - began
-    if json:
-        print_json({"model": str(output), "ngrams_before": before, "ngrams": after, "bytes": size, "seconds": seconds})
-        return
-    rows = []
-    for order, number in enumerate(before, 1):
-        left = after[order - 1] if order <= len(after) else 0
-        rows.append([str(order), f"{number:,}", f"{left:,}", f"{left / number:.2%}" if number else ""])
-    rows.append(["all", f"{sum(before):,}", f"{sum(after):,}", f"{sum(after) / sum(before):.2%}"])
-    print(text_table(["order", "n-grams", "kept", ""], rows))
-    print(f"{output}: {bytes_shown(size)}, {seconds:.1f} s")
+    ResultOptions(json=json).show(PrunedModel(output, small.record, time.perf_counter() - began))
 
 
 _NO_TEXT = ("discounts", "chain")  # --histories that are no text
@@ -145,8 +132,6 @@ def _prune(
 
 
 _EXCHANGED = 2  # a network on a known distribution, and another one
-_FEW_UNKNOWN = 0.1  # of the tokens of a text: with more, a mixture may be worse than its models
-_FEW_TOKENS, _FEW_FOR_GATE = 1000, 10_000  # of a text on which weights are tuned, or those that depend on the context
 
 
 def mix(
@@ -270,50 +255,16 @@ def mix(
         save_or_keep(model, output, overwrite=overwrite, progress=progress)
     if heldout is not None:
         note_repairs(heldout)
-        _note_seen(parts, names, model.record["tuned_on"])
-
-        if not static:
-            _note_few(model.record["tuned_on"], _FEW_FOR_GATE if adaptive else _FEW_TOKENS)
-            _note_unknown(model.record["tuned_on"])
-    elif not weights and not exchange:
-        note("all models weigh the same; --tune with a held-out text chooses their weights")
-    summary = {"model": str(output), "kind": "log-linear" if exchange else kind, "seconds": time.perf_counter() - began}
-    if json:
-        print_json({**summary, "models": model.record["models"], "weights": model.record["weights"]})
-    else:
-        print(_weights_table(model.record, "log-linear" if exchange else kind))
-        if adaptive:
-            print(_gate_line(model.record["gate_gain"], model.record["gate_sees"]))
-        print(f"{output}: {summary['seconds']:.1f} s")
-
-
-def _note_seen(models: Sequence[Model], names: Sequence[str], tuned_on: dict[str, Any]) -> None:
-    """Prints a note for each model that was trained on the text that the weights were tuned on."""
-    for name, model in zip(names, models, strict=True):
-        if not set(tuned_on["data"].values()).isdisjoint(model.record.get("data", {}).values()):
-            note(
-                f"{name} was trained on {', '.join(tuned_on['data'])}, so the weights trust it too much; tune them on "
-                "a text that no model was trained on"
-            )
-
-
-def _note_few(tuned_on: dict[str, Any], least: int) -> None:
-    """Prints a note if weights were tuned on so few tokens that others of the same kind would give other weights."""
-    if tuned_on["tokens"] < least:
-        note(
-            f"{', '.join(tuned_on['data'])} has only {tuned_on['tokens']:,} tokens to tune weights on, so they may not "
-            f"be the best for other texts; give {least:,} or more"
-        )
-
-
-def _note_unknown(tuned_on: dict[str, Any]) -> None:
-    """Prints a note if the shared vocabulary lacks so many tokens of a text that another would be better."""
-    share = tuned_on["unknown_tokens"] / tuned_on["tokens"]
-    if share > _FEW_UNKNOWN:
-        note(
-            f"the vocabulary lacks {share:.1%} of the tokens of {', '.join(tuned_on['data'])}; train with that of a "
-            "similar text (--tokenizer), or try --static"
-        )
+    mixed = MixedModel(
+        output,
+        "log-linear" if exchange else kind,
+        model.record,
+        time.perf_counter() - began,
+        {name: part.record.get("data", {}) for name, part in zip(names, parts, strict=True)},
+        is_static=static,
+        has_weights=bool(weights) or exchange,
+    )
+    ResultOptions(json=json).show(mixed)
 
 
 def _check_all_differ(models: Sequence[Path]) -> None:
@@ -325,21 +276,3 @@ def _check_all_differ(models: Sequence[Path]) -> None:
                 f"{path} is named twice; name each model once, and set how much it counts with --weights"
             )
         seen.add(path.resolve())
-
-
-def _gate_line(gain: float, sees: str) -> str:
-    """What an adaptive mixture gained on the part of the tuning text that its gate did not learn from."""
-    if not gain:
-        return "weights that depend on the context gain nothing on a tenth of the tuning text; they stay constant"
-    what = "the context and the models' distributions" if sees == "distributions" else "the context"
-    return f"means of weights that depend on {what}; they gain {gain:.4f} nats a token on a tenth of the tuning text"
-
-
-def _weights_table(record: dict[str, Any], kind: Kind) -> str:
-    """A line for each model, with its weight; with buckets, a column for each class of the previous token."""
-    rows = record["weights"] if kind == "linear" else [record["weights"]]
-    columns = [f"{i}" for i in range(1, len(rows))] + ["begin"] if len(rows) > 1 else ["weight"]
-    lines = [
-        [model["name"], model["family"], *(f"{row[i]:.4f}" for row in rows)] for i, model in enumerate(record["models"])
-    ]
-    return text_table(["model", "family", *columns], lines)
