@@ -35,7 +35,8 @@ _PUBLIC = {
     "features.speech.ctc": ("DecodedUtterance", "Heard", "HeardWord", "decode_ctc"),
     "features.speech.measurement": ("SpeechMeasurement",),
     "features.speech.model": ("AlignedText", "SpeechModel"),
-    "features.correct.correct": ("TunedCorrection", "correct", "corrector", "measure_correction", "tune_correction"),
+    "features.correct.correct": ("correct", "corrector", "measure_correction", "tune_correction"),
+    "features.correct.measures": ("TunedCorrection",),
     "features.lectures.data": ("data", "draw_pixels", "write_pixels"),
     "features.corpus.detect": (
         "DetectedText",

@@ -53,13 +53,13 @@ if TYPE_CHECKING:
     from chainrule.features.corpus.filter import filter as filter
     from chainrule.features.corpus.rank import Ranked as Ranked
     from chainrule.features.corpus.rank import rank as rank
-    from chainrule.features.correct.correct import TunedCorrection as TunedCorrection
     from chainrule.features.correct.correct import correct as correct
     from chainrule.features.correct.correct import corrector as corrector
     from chainrule.features.correct.correct import measure_correction as measure_correction
     from chainrule.features.correct.correct import tune_correction as tune_correction
     from chainrule.features.correct.corrector.config import CorrectionConfig as CorrectionConfig
     from chainrule.features.correct.corrector.config import CorrectionSettings as CorrectionSettings
+    from chainrule.features.correct.measures import TunedCorrection as TunedCorrection
     from chainrule.features.correct.noise import NoisyText as NoisyText
     from chainrule.features.correct.noise import noise as noise
     from chainrule.features.correct.train_channel import train_channel as train_channel

@@ -117,6 +117,8 @@ def test_fields_of_tables_and_of_json_stay_beside_the_corrections(
     (tmp_path / "in.csv").write_text("id,text\n7,teh dog bit the man\n")
     done = chainrule("correct", folder / "lm", tmp_path / "in.csv", "-o", tmp_path / "out.jsonl")
     assert json.loads((tmp_path / "out.jsonl").read_text()) == {"id": "7", "text": "the dog bit the man"}, done.err
+    done = chainrule("correct", folder / "lm", tmp_path / "in.csv", "-o", tmp_path / "out.csv")
+    assert (tmp_path / "out.csv").read_text() == "id,text\n7,the dog bit the man\n", done.err
     (tmp_path / "in.jsonl").write_text('{"id": 7, "body": "teh dog bit the man", "changes": NaN}\n')
     done = chainrule("correct", folder / "lm", tmp_path / "in.jsonl", "--field", "body", "--json")
     record = json.loads(done.out, parse_constant=pytest.fail)
@@ -185,7 +187,6 @@ def test_literal_markers_are_left_alone(folder: Path, chainrule: Callable[..., R
         (["--tune", "bad.txt", "--references", "right.txt"], "bad.txt"),
         (["--settings", "right.txt"], "right.txt: is not JSON"),
         (["--settings", "nothing.json"], "nothing.json: cannot be read"),
-        (["-o", "c.parquet"], "Parquet can only be read"),
         (["--lexicon", "nothing.txt"], "nothing.txt"),
         (["--lexicon", "nan.txt"], "nan.txt, line 2: 'nan' is not a count; expected a number, 0 or more"),
         (["--lexicon", "minus.txt"], "minus.txt, line 2: '-5' is not a count"),

@@ -57,7 +57,7 @@ class ResultOptions:
         if self.output is None:
             yield self._print
             return
-        with _rows(self.output) as write:
+        with table_rows(self.output) as write:
 
             def write_rows(result: Result) -> None:
                 if not write(result.to_records()) and (text := str(result)):  # it belongs to no table
@@ -89,12 +89,12 @@ def check_table(path: Path | None, *inputs: str | os.PathLike[str], overwrite: b
 
 def write_table(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
     """Writes records as a table, of the kind that the name says. Raises OutputError."""
-    with _rows(path) as write:
+    with table_rows(path) as write:
         write(records)
 
 
 @contextmanager
-def _rows(path: Path) -> Iterator[Callable[[Iterable[Mapping[str, Any]]], int]]:
+def table_rows(path: Path) -> Iterator[Callable[[Iterable[Mapping[str, Any]]], int]]:
     """A function that writes records as rows of a table, and returns how many there were."""
     from chainrule.text.corpus.writing import table_file
 

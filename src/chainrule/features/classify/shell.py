@@ -93,8 +93,8 @@ def classify(
             if unit == BOX_UNIT:
                 if page is not None:
                     raise CycloptsError(msg="--page draws labels of graphs and pictures, not boxes; leave it out.")
-                found = _boxes(labeller, text, progress)
-                show.show_all(own for own in found if show.json or own.records)  # of none, there is no line
+                boxes = _boxes(labeller, text, progress)
+                show.show_all(own for own in boxes if show.json or own.records)  # of none, there is no line
                 return
             columns = reading.labelled(label_field)
             inputs = columns.inputs(kind, text, config_of(labeller.classifier), progress)

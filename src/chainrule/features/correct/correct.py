@@ -12,7 +12,7 @@ from itertools import islice, repeat
 from math import inf, nan
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from chainrule.features.correct.corrector.error_models import CharacterErrorMode
 from chainrule.features.correct.corrector.error_rate import RATE_OF_WORDS, are_lowered, estimate_rate
 from chainrule.features.correct.corrector.formats import format_of, read_as
 from chainrule.features.correct.corrector.word_index import WordIndex
-from chainrule.features.correct.measures import UNCHANGED, calibrate, judge_changes
+from chainrule.features.correct.measures import UNCHANGED, TunedCorrection, calibrate, judge_changes
 from chainrule.features.rescore.rescore import scorer_of
 from chainrule.features.seq2seq.model import Seq2SeqModel
 from chainrule.features.seq2seq.options import TargetBeam
@@ -336,20 +336,6 @@ _RATES_OF_WORDS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 0.6, 0.95)
 _HIGHEST_RATE = 0.5
 
 
-class TunedCorrection(NamedTuple):
-    """The chosen settings.
-
-    figures: the maximised figure before, of `correct` with the options alone, and after. changes: all changes on the
-    best paths under these settings, whatever their probability. at_edges: the settings of which the least or the
-    largest value that was tried is best.
-    """
-
-    settings: CorrectionSettings
-    figures: tuple[float, float]
-    changes: JudgedChanges
-    at_edges: tuple[str, ...] = ()
-
-
 @takes(TuneOptions)
 def tune_correction(
     texts: Sequence[str],
@@ -427,7 +413,7 @@ def _tuned(
     if options.output is not None:
         record = {"texts": len(texts), "maximise": maximise, "before": before, "after": after}
         write_settings(chosen, Path(options.output), record)
-    return TunedCorrection(chosen, (before, after), changes, _at_edges(chosen, tries))
+    return TunedCorrection(chosen, (before, after), changes, _at_edges(chosen, tries), maximise)
 
 
 def _at_edges(chosen: CorrectionSettings, tries: Sequence[tuple[str, float]]) -> tuple[str, ...]:

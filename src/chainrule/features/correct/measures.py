@@ -15,6 +15,7 @@ finds the probability from which on making changes pays.
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from difflib import SequenceMatcher
 from importlib import import_module
 from importlib.util import find_spec
@@ -28,12 +29,13 @@ from chainrule.evaluation.texts.bleu import drawn_statistics, expected_gleu, gle
 from chainrule.evaluation.texts.error_rates import CharacterErrors, WordErrors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from jaxtyping import Bool, Float64, Int64
     from numpy import ndarray
 
     from chainrule.evaluation.texts.error_rates import CorpusMeasure
+    from chainrule.features.correct.corrector.config import CorrectionSettings
 
 
 class Edit(NamedTuple):
@@ -135,6 +137,10 @@ class CorrectionMeasures(NamedTuple):
         if self.f_half is not None:
             rows.append(("F0.5 of edits (errant)", "", self.f_half.percent()))
         return [(f"{self.words:,} words", "before", "after"), *rows]
+
+    def __str__(self) -> str:
+        lines = [f"{name:24} {before:>26} {after:>26}" for name, before, after in self.rows()]
+        return "\n".join([*lines, *([] if self.changes is None else ["", str(self.changes)])])
 
 
 def measure_corrections(
@@ -291,6 +297,14 @@ class JudgedChanges(NamedTuple):
             rows.append(Reliability(low, high, int(inside.sum()), float(probs.mean()), float(right.mean())))
         return rows
 
+    def __str__(self) -> str:
+        """How many changes are right, by their probability."""
+        rows = [("changes", "number", "mean probability", "right")]
+        for one in self.reliability():
+            which = f"of probability {one.low:.2f} to {one.high:.2f}"
+            rows.append((which, f"{one.changes:,}", f"{one.mean_prob:.2%}", f"{one.right:.2%}"))
+        return "\n".join(f"{which:32} {number:>8} {mean:>18} {right:>10}" for which, number, mean, right in rows)
+
     def calibration(self) -> tuple[float, float]:
         """The slope and intercept that make the probabilities the shares that are right."""
         return fit_calibration(self.probs, self.gains > 0)
@@ -314,6 +328,40 @@ class JudgedChanges(NamedTuple):
         right = int((gains > 0).sum())
         lacking = max(0, self.errors - int(gains[gains > 0].sum()))
         return float(f_half(np.array([right, gains.size - right, lacking])))
+
+
+class TunedCorrection(NamedTuple):
+    """The chosen settings.
+
+    figures: the maximised figure before, of `correct` with the options alone, and after. changes: all changes on the
+    best paths under these settings, whatever their probability. at_edges: the settings of which the least or the
+    largest value that was tried is best. maximised: what the figures are.
+    """
+
+    settings: CorrectionSettings
+    figures: tuple[float, float]
+    changes: JudgedChanges
+    at_edges: tuple[str, ...] = ()
+    maximised: Aim = "f0.5"
+
+    def __str__(self) -> str:
+        """The settings, the figures, and how many changes are right."""
+        lines = []
+        for name, value in asdict(self.settings).items():
+            if value is not None:
+                numbers = value if isinstance(value, tuple) else (value,)
+                lines.append(f"{name.replace('_', ' '):24} {', '.join(f'{number:.4g}' for number in numbers):>26}")
+        before, after = (f"{100 * figure:.2f} %" for figure in self.figures)
+        name = "F0.5 of changes" if self.maximised == "f0.5" else "word errors gone"
+        lines += ["", f"{'':24} {'before':>26} {'tuned':>26}", f"{name:24} {before:>26} {after:>26}"]
+        return "\n".join([*lines, "", str(self.changes)])
+
+    def notes(self) -> Iterator[str]:
+        """Which values may not be the best, and that the figures are too good."""
+        for name in self.at_edges:
+            setting = name.replace("_", " ")
+            yield f"{setting}: the best value is at the edge of what was tried; one beyond may be better"
+        yield "measured on the texts that the settings were chosen on; on others they do less well"
 
 
 class Corrected(Protocol):

@@ -24,6 +24,7 @@ from chainrule.cli.shared.options import (
     TextFile,
     given_settings,
 )
+from chainrule.cli.shared.results import is_table, table_rows
 from chainrule.cli.shared.screen import note, progress_bar, writes_utf8
 from chainrule.cli.shared.texts import (
     DEFAULT_READING,
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from chainrule.base.progress import Progress
     from chainrule.features.correct.corrector.corrector import Corrector
     from chainrule.features.correct.corrector.spans import Change, Corrected
-    from chainrule.features.correct.measures import JudgedChanges
     from chainrule.models.model import Model
     from chainrule.text.corpus.corpus import Corpus
 
@@ -63,19 +63,25 @@ def line_writer(output: Path | None) -> Iterator[Callable[[str], object]]:
         yield lambda line: file.write(line.encode() + b"\n")
 
 
+@contextmanager
 def text_writer(
-    write: Callable[[str], object], source: Corpus, *, as_records: bool
-) -> Callable[[str, Mapping[str, Any]], object]:
+    output: Path | None, source: Corpus, *, as_records: bool
+) -> Iterator[Callable[[str, Mapping[str, Any]], object]]:
     """A function that writes a corrected text: as a line, or as a record with all the fields that it had.
 
     The function raises TextError for a text of several lines where each text has to be a line.
     """
-    if as_records:
-        from chainrule.text.corpus.records import as_json
+    from chainrule.text.corpus.records import as_json
 
-        return lambda text, fields: write(_dumps({**as_json(fields), source.reading.text_field: text}))
+    if output is not None and as_records and FORMATS.get(text_suffix(str(output))) != "json":
+        with table_rows(output) as write_rows:
+            yield lambda text, fields: write_rows([{**as_json(fields), source.reading.text_field: text}])
+        return
 
-    def write_line(text: str, _: Mapping[str, Any]) -> None:
+    def write_text(text: str, fields: Mapping[str, Any]) -> None:
+        if as_records:
+            write(_dumps({**as_json(fields), source.reading.text_field: text}))
+            return
         if "\n" in text and source.reading.document != "file":
             raise TextError(
                 f"{', '.join(source.sources)}: a record has several lines, which would be several texts; "
@@ -83,7 +89,8 @@ def text_writer(
             )
         write(text)
 
-    return write_line
+    with line_writer(output) as write:
+        yield write_text
 
 
 def _dumps(record: dict[str, Any], *, ascii_only: bool = False) -> str:
@@ -145,13 +152,6 @@ def _ask(line: Corrected, change: Change, number: int) -> str:
             return answer.strip().lower()[:1] or "q"
 
 
-def json_of(line: Corrected) -> dict[str, Any]:
-    changes = [{**change._asdict(), "prob": round(change.prob, 4)} for change in line.changes]
-    return {"text": line.text, "corrected": line.corrected, "changes": changes} | (
-        {"note": line.note} if line.note else {}
-    )
-
-
 def print_differences(lines: Records) -> None:
     from rich.console import Console
     from rich.text import Text
@@ -171,8 +171,7 @@ def print_differences(lines: Records) -> None:
 
 def write_differences(lines: Records, write: Callable[[str], object]) -> None:
     for number, line in _changed(lines):
-        marked = [change._replace(after=f"[-{change.before}-]{{+{change.after}+}}") for change in line.changes]
-        write(f"{number}: {line.with_changes(marked)}")
+        write(f"{number}: {line.marked()}")
 
 
 def _changed(lines: Records) -> Iterator[tuple[int, Corrected]]:
@@ -227,7 +226,7 @@ def correct(
     from chainrule.base.progress import silent
     from chainrule.features.correct.correct import in_format, start_correction
     from chainrule.text.corpus.records import after_fields
-    from chainrule.text.corpus.writing import check_format
+    from chainrule.text.corpus.writing import check_format, check_table_format
 
     given, target = given_settings(options), given_settings(tuning)
     tune = target.get("output")
@@ -247,7 +246,10 @@ def correct(
     if not references and tune is None:
         source = in_format(source, given.get("format", CorrectOptions.format))
     if output is not None:
-        check_format(output)
+        if diff or json or not is_table(output):
+            check_format(output)
+        else:
+            check_table_format(output)
         check_text_target(output, source, overwrite=overwrite)
     with progress_bar() as progress:
         loaded = open_model(model, tokenizer, None, progress)
@@ -260,21 +262,24 @@ def correct(
             _print_measures(loaded, CorrectOptions(**given), source, references, errant=errant)
             return
         chosen = CorrectOptions(**given)
-        as_records = output is not None and FORMATS.get(text_suffix(str(output))) == "json"
+        as_records = is_table(output)
         shown = silent if sys.stdout.isatty() else progress
         ready, lines = start_correction(source, loaded, chosen, shown, fields=json or (as_records and not diff))
         noted = noting(lines)
-        with line_writer(output) as write:
-            if json:
-                ascii_only = output is None and not writes_utf8()
-                for line, fields in noted:
-                    write(_dumps(after_fields(json_of(line), fields, source.reading.text_field), ascii_only=ascii_only))
-            elif diff and output is None:
-                print_differences(noted)
-            elif diff:
-                write_differences(noted, write)
-            else:
-                write_corrected(noted, text_writer(write, source, as_records=as_records), interactive=interactive)
+        if diff and output is None:
+            print_differences(noted)
+        elif diff or json:
+            with line_writer(output) as write:
+                if diff:
+                    write_differences(noted, write)
+                else:
+                    ascii_only = output is None and not writes_utf8()
+                    for line, fields in noted:
+                        record = after_fields(line.as_json(), fields, source.reading.text_field)
+                        write(_dumps(record, ascii_only=ascii_only))
+        else:
+            with text_writer(output, source, as_records=as_records) as write_text:
+                write_corrected(noted, write_text, interactive=interactive)
     note_circumstances(ready)
     if output is not None and not diff and not json and not as_records:
         note_lost_fields(source)
@@ -290,10 +295,7 @@ def _print_measures(
     ready = build_corrector(model, options, texts[:256])
     note_circumstances(ready)
     measures = measure_correction(ready, texts, meant, errant=errant)
-    for name, before, after in measures.rows():
-        print(f"{name:24} {before:>26} {after:>26}")
-    if measures.changes is not None:
-        _print_reliability(measures.changes)
+    print(measures)
 
 
 def _with_references(source: Corpus, references: tuple[Path, ...]) -> tuple[list[str], list[list[str]]]:
@@ -313,32 +315,11 @@ def _with_references(source: Corpus, references: tuple[Path, ...]) -> tuple[list
     return texts, meant
 
 
-def _print_reliability(changes: JudgedChanges) -> None:
-    """Prints how many changes are right, by their probability."""
-    rows = [("changes", "number", "mean probability", "right")]
-    for one in changes.reliability():
-        which = f"of probability {one.low:.2f} to {one.high:.2f}"
-        rows.append((which, f"{one.changes:,}", f"{one.mean_prob:.2%}", f"{one.right:.2%}"))
-    print()
-    for which, number, mean, right in rows:
-        print(f"{which:32} {number:>8} {mean:>18} {right:>10}")
-
-
 def _tune(model: Any, source: Corpus, references: tuple[Path, ...], progress: Progress, **options: Any) -> None:
-    from dataclasses import asdict
-
     from chainrule.features.correct.correct import tune_correction
 
     texts, meant = _with_references(source, references)
     tuned = tune_correction(texts, meant, model, progress=progress, **options)
-    for name, value in asdict(tuned.settings).items():
-        if value is not None:
-            numbers = value if isinstance(value, tuple) else (value,)
-            print(f"{name.replace('_', ' '):24} {', '.join(f'{number:.4g}' for number in numbers):>26}")
-    before, after = (f"{100 * figure:.2f} %" for figure in tuned.figures)
-    name = "F0.5 of changes" if options.get("maximise", TuneTarget.maximise) == "f0.5" else "word errors gone"
-    print(f"\n{'':24} {'before':>26} {'tuned':>26}\n{name:24} {before:>26} {after:>26}")
-    _print_reliability(tuned.changes)
-    for setting in tuned.at_edges:
-        note(f"{setting.replace('_', ' ')}: the best value is at the edge of what was tried; one beyond may be better")
-    note("measured on the texts that the settings were chosen on; on others they do less well")
+    print(tuned)
+    for message in tuned.notes():
+        note(message)

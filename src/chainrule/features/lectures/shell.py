@@ -83,11 +83,11 @@ def experiment(
         check_new_file(plot, overwrite=overwrite)
     with progress_bar() as progress:
         findings = run(name, seed=seed, minutes=minutes, progress=progress)
-    is_drawn = plot is not None and has_matplotlib()
-    if is_drawn:
-        write_plot(findings.plot(), plot)
-    elif plot is not None:
+    if plot is not None and not has_matplotlib():
         note(f"{plot} was not drawn: plots need pip install 'chainrule[report]'")
+        plot = None
+    if plot is not None:
+        write_plot(findings.plot(), plot)
     show.show(findings)
-    if is_drawn and not json:
+    if plot is not None and not json:
         print(f"wrote {plot}")

@@ -177,6 +177,10 @@ class ReadingTimes:
             shifted += f"; surprisals: {self.convention}"
         return f"{counted}{shifted}\n\n{text_table(header, rows)}\n\n{profile}"
 
+    def to_records(self) -> list[dict[str, Any]]:
+        """A row for each model."""
+        return [power.as_json() for power in self.powers]
+
     def as_json(self) -> dict[str, Any]:
         record: dict[str, Any] = finite_figures(
             {

@@ -8,7 +8,7 @@ which are read one by one. A chunk is what white space separates; some are marke
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chainrule.features.correct.channel.lexicon import WORD
 from chainrule.features.correct.corrector.word_index import LONGEST
@@ -41,6 +41,17 @@ class Corrected(NamedTuple):
     def with_changes(self, changes: Iterable[Change]) -> str:
         """The text with only these changes applied."""
         return apply_changes(self.text, changes)
+
+    def marked(self) -> str:
+        """The text with its changes marked: [-before-]{+after+}."""
+        marked = [change._replace(after=f"[-{change.before}-]{{+{change.after}+}}") for change in self.changes]
+        return self.with_changes(marked)
+
+    def as_json(self) -> dict[str, Any]:
+        """The text, its correction and each change, for JSON."""
+        changes = [{**change._asdict(), "prob": round(change.prob, 4)} for change in self.changes]
+        note = {} if self.note is None else {"note": self.note}
+        return {"text": self.text, "corrected": self.corrected, "changes": changes, **note}
 
 
 def apply_changes(text: str, changes: Iterable[Change]) -> str:
