@@ -328,5 +328,5 @@ VERBS = {
     "split": {"TEXTS", "--into", *RESULT} | READING,
     "pixels": {"SOURCE", "--output", "--size", "--columns", "--levels", "--overwrite"},
     "info": {"MODEL", "--json"},
-    "verify": {"MODEL", "--distribution", "--text", "--contexts", "--seed", "--url", "--api-key-file", "--json"},
+    "verify": {"MODEL", "--distribution", "--text", "--contexts", "--seed", "--url", "--api-key-file", *RESULT},
 }

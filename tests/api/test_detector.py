@@ -153,6 +153,11 @@ def test_boxes_on_the_command_line(
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert len(rows) == 16
     assert rows[0]["boxes"][0].keys() == {"box", "label", "score"}
+    assert run(["classify", str(folder / "detector"), str(folder / "tests.jsonl"), "-o", str(folder / "b.jsonl")]) == 0
+    table = [json.loads(line) for line in (folder / "b.jsonl").read_text().splitlines()]
+    assert [[row[side] for side in ("left", "top", "right", "bottom")] for row in table] == [
+        box["box"] for row in rows for box in row["boxes"]
+    ]
     assert run(["evaluate", str(folder / "detector"), str(folder / "tests.jsonl"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["mean_average_precision"] > 0.8
     assert run(["classify", str(folder / "detector"), str(folder / "80.png"), "--page", "labels.html"]) != 0

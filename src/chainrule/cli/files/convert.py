@@ -7,6 +7,7 @@ from typing import Annotated, Literal, cast
 
 from cyclopts import CycloptsError, Parameter
 
+from chainrule.base.results import Shown, row
 from chainrule.base.tables import text_of_rows
 from chainrule.cli.shared.models import (
     check_model_target,
@@ -32,6 +33,7 @@ from chainrule.cli.shared.options import (
     tokenizer_of,
     with_defaults,
 )
+from chainrule.cli.shared.results import TO_SCREEN, ResultOptions
 from chainrule.cli.shared.screen import note, print_json, progress_bar
 from chainrule.cli.shared.server_options import ModelOrName, ServerOptions
 from chainrule.errors import ChainruleError, SettingError
@@ -265,7 +267,7 @@ def verify(
     ] = 20,
     seed: Annotated[int, WholeNumber, Parameter(help="The seed of the places."), Needs("distribution")] = 0,
     server: ServerOptions = ServerOptions(),  # noqa: B008
-    json: Json = False,
+    show: ResultOptions = TO_SCREEN,
 ) -> None:
     """Verify the checksums of a model folder, or that probabilities sum to one.
 
@@ -279,8 +281,9 @@ def verify(
     sum to one, scores are what steps give, and nothing depends on what comes
     later or on other texts. The exit status is 1 if not.
     """
+    show.check()
     if distribution:
-        _verify_distribution(model, text, contexts, seed, server, json=json)
+        _verify_distribution(model, text, contexts, seed, server, show)
         return
     if server.url is not None:
         raise CycloptsError(msg="--url needs --distribution.")
@@ -291,15 +294,13 @@ def verify(
 
     with progress_bar() as progress:
         checked = check_folder(model, progress=progress)
-    if json:
-        print_json({"model": str(model), **checked._asdict()})
-        return
     card = f", {CARD}" if checked.has_card else f" (without its {CARD})"
-    print(f"{model}: intact; config.json{card} and {checked.bytes:,} bytes of data match their checksums")
+    shown = f"{model}: intact; config.json{card} and {checked.bytes:,} bytes of data match their checksums"
+    show.show(row(shown, {"model": str(model), **checked._asdict()}))
 
 
 def _verify_distribution(
-    path: Path | None, text: Path | None, contexts: int, seed: int, server: ServerOptions, *, json: bool
+    path: Path | None, text: Path | None, contexts: int, seed: int, server: ServerOptions, show: ResultOptions
 ) -> None:
     from chainrule.models.files.opening import verify_distribution
     from chainrule.models.language_models import CausalModel
@@ -310,10 +311,8 @@ def _verify_distribution(
         source = None if text is None else [text]
         found = verify_distribution(model, source, contexts=contexts, seed=seed, progress=progress)
     name = server.url if client is not None else path
-    if json:
-        print_json({"model": str(name), **found.as_json()})
-    else:
-        print(found)
+    checks = [{"model": str(name), **check._asdict()} for check in found.checks]
+    show.show(Shown(str(found), {"model": str(name), **found.as_json()}, checks))
     if found.is_distribution is None:
         raise SettingError(f"{name}: nothing could be tested")
     if not found.is_distribution:

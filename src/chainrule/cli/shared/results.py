@@ -32,6 +32,11 @@ class ResultOptions:
     overwrite: Overwrite = False
     json: Json = False
 
+    @property
+    def in_rows(self) -> bool:
+        """Whether programs read the results, which then have all that is known."""
+        return self.json or self.output is not None
+
     def check(self, *inputs: str | os.PathLike[str]) -> None:
         """Checks, before the work, that the table may be written. inputs: files to read, which it must not replace.
 

@@ -99,9 +99,7 @@ def translate(
     from chainrule.protocol import UNKNOWN
 
     given = WriteOptions(**given_settings(options)).given
-    _check(
-        search, sampling, nbest, alignments=alignments, is_sampled=sample, in_rows=show.json or show.output is not None
-    )
+    _check(search, sampling, nbest, alignments=alignments, is_sampled=sample, in_rows=show.in_rows)
     beam = None if sample else target_beam(search, nbest)
     if tree is not None and sample:
         raise CycloptsError(msg="--tree has no effect with --sample, which does not search.")
@@ -131,7 +129,7 @@ def translate(
             def generate(lines: list[str], first: int) -> list[list[GeneratedText]]:
                 return loaded.sample(lines, nbest, config, seed=drawn, first=first, **given)
         else:
-            attends = alignments or (show.json and loaded.has_attention)
+            attends = alignments or (show.in_rows and loaded.has_attention)
 
             def generate(lines: list[str], first: int) -> list[list[GeneratedText]]:
                 return loaded.write(lines, beam, alignments=attends, **given)

@@ -96,7 +96,7 @@ def caption(
     with progress_bar() as progress:
         captioner = load_captioner(model, progress=progress)
         tells = captioner.model.network.config.decoder == "hierarchical"
-        attends = show.json and captioner.model.network.config.attention != "none"
+        attends = show.in_rows and captioner.model.network.config.attention != "none"
         with show.showing() as show_one:
             for chunk in _chunks(captioner, pictures, progress):
                 if tree is not None:
