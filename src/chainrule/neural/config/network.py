@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from _typeshed import DataclassInstance
 
+    from chainrule.kinds import Lazy
+
 MAX_LAYERS, MAX_WIDTH, MAX_CONTEXT = 1000, 1 << 16, 1 << 20
 MAX_NGRAM_MEMORY, MAX_NGRAM_ROWS = 16, 1 << 30
 LAYERS = "number of stacked layers"
@@ -31,6 +33,8 @@ class NetworkConfig:
     Its class variables and properties are what the rest of the program asks of a network, whatever its class.
     """
 
+    encoder: ClassVar[Lazy]  # makes the encoder of a configuration
+    diagram: ClassVar[Lazy | None] = None  # draws one, of a name, a configuration and shapes; None: part by part
     reads: ClassVar[str] = "text"
     is_bidirectional: ClassVar[bool] = False  # sees what follows a token, too, so it does not continue texts
     is_masked: ClassVar[bool] = False  # learns from masked tokens; it has the settings of `Masking`
