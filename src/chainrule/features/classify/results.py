@@ -1,18 +1,90 @@
-"""How predicted labels show themselves: of texts and their words, pairs with ratings, pixels and boxes of pictures."""
+"""Predicted labels as results: of texts, their words, pairs with ratings, pictures, their pixels and boxes."""
 
 from __future__ import annotations
 
 import math
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from chainrule.base.results import Shown, row
-from chainrule.base.tables import on_one_line
+from chainrule.base.tables import count_of, on_one_line
+from chainrule.features.classify.classification import predict_documents
+from chainrule.features.classify.inputs import inputs_of, predicts_ratings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
-    from chainrule.features.classify.classification import Predicted
+    from chainrule.base.progress import Progress
+    from chainrule.features.classify.classification import Labeller, Predicted
+    from chainrule.features.classify.model import ClassifierModel
     from chainrule.features.vision.pictures.boxes import Detection
+    from chainrule.text.corpus.corpus import Corpus
+
+_AT_ONCE = 64  # pictures in which boxes are found at a time
+_PART_BYTES = 1 << 16  # of text, classified at a time
+
+
+class TextLabels:
+    """The labels of the texts of a corpus, or of their words; iterating over it finds them."""
+
+    def __init__(self, model: ClassifierModel, source: Corpus, progress: Progress) -> None:
+        self._model, self._source, self._progress = model, source, progress
+        self._texts = self._empty = self._labelled = 0
+
+    def __iter__(self) -> Iterator[Shown]:
+        """Raises TextError, MarkerError."""
+        classifier, tokenizer = self._model.classifier, self._model.tokenizer
+        for block in self._source.blocks_as_they_come(self._progress, "classifying"):
+            for piece in block.pieces(_PART_BYTES):
+                encoded, documents = tokenizer.encode_block(piece), piece.documents()
+                self._labelled += sum(_ends_in_label(document, classifier.labels) for document in documents)
+                for prediction in predict_documents(classifier, tokenizer, encoded, documents):
+                    self._texts += 1
+                    self._empty += not any(prediction.units)
+                    yield of_units(prediction, self._texts) if classifier.unit == "word" else of_input(prediction)
+
+    def notes(self) -> Iterator[str]:
+        """Whether the texts are no texts to label."""
+        if 2 * self._labelled > self._texts:
+            yield (
+                f"{self._labelled:,} of the {count_of(self._texts, 'text')} end in a tab and a label, which is read as "
+                f"a part of them; `chainrule evaluate` reads labelled texts, and measures"
+            )
+        if self._empty:
+            yield f"{self._empty:,} of the texts are empty; their labels mean nothing"
+
+
+def _ends_in_label(document: str, labels: Collection[str]) -> bool:
+    """Whether this is a line of a file of labelled texts."""
+    _, tab, label = document.rpartition("\t")
+    return bool(tab) and label.strip() in labels
+
+
+def labels_of(classifier: Labeller, inputs: Sequence[Any], found: Sequence[Predicted]) -> Iterator[Shown]:
+    """The labels of inputs of a file. found: what was predicted for each."""
+    unit = classifier.unit
+    if unit == "pixel":
+        for picture, prediction in zip(inputs, found, strict=True):
+            yield of_pixels(prediction, picture.name, picture.pixels.shape[1])
+    elif predicts_ratings(classifier):
+        yield from map(of_rating, found)
+    elif unit != inputs_of(classifier).units[0]:
+        yield from map(of_units, found, count(1))
+    else:
+        yield from (of_input(own, "picture" if unit == "picture" else "text") for own in found)
+
+
+def boxes_of(detector: ClassifierModel, name: str, progress: Progress) -> Iterator[Shown]:
+    """The boxes in a picture, or in each of a folder or file of them, found a few pictures at a time."""
+    from chainrule.features.vision.pictures.labelled import picture_paths
+    from chainrule.features.vision.pictures.picture import as_picture
+
+    paths = picture_paths(name)
+    for first in range(0, len(paths), _AT_ONCE):
+        progress("finding boxes", first, len(paths))
+        chosen = paths[first : first + _AT_ONCE]
+        found = detector.detect([as_picture(path) for path in chosen], progress=False)
+        yield from map(of_boxes, found, chosen)
 
 
 def of_input(prediction: Predicted, name: str = "text") -> Shown:

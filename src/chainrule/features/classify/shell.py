@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import sys
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.base.progress import silent
-from chainrule.base.tables import count_of
 from chainrule.cli.shared.models import open_model
 from chainrule.cli.shared.options import FILE, ModelMarkerRule, Needs, TextFile
 from chainrule.cli.shared.results import TO_SCREEN, ResultOptions
@@ -27,15 +25,7 @@ from chainrule.cli.shared.texts import (
 from chainrule.features.classify.shell_train import assess
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
-    from chainrule.base.progress import Progress
-    from chainrule.base.results import Shown
-    from chainrule.features.classify.model import ClassifierModel
     from chainrule.text.tokenization.vocabulary import Markers
-
-_AT_ONCE = 64  # pictures in which boxes are found at a time
-_PART_BYTES = 1 << 16  # of text, classified at a time
 
 
 def classify(
@@ -68,10 +58,9 @@ def classify(
     bottom in pixels, the name of the picture. With --json: an object for each
     text, with the probabilities of all labels.
     """
-    from chainrule.features.classify.classification import predict_documents
-    from chainrule.features.classify.inputs import BOX_UNIT, PAIR_UNITS, config_of, inputs_of, predicts_ratings
+    from chainrule.features.classify.inputs import BOX_UNIT, PAIR_UNITS, config_of, inputs_of
     from chainrule.features.classify.model import ClassifierModel, check_page
-    from chainrule.features.classify.results import of_input, of_pixels, of_rating, of_units
+    from chainrule.features.classify.results import TextLabels, boxes_of, labels_of
 
     if data is not None and text != "-":
         raise CycloptsError(msg="--data names the texts; leave out TEXT.")
@@ -83,8 +72,7 @@ def classify(
         return
     with progress_bar() as progress:
         labeller = open_model(model, None, markers, progress, kind=ClassifierModel)
-        unit: str = labeller.classifier.unit
-        kind = inputs_of(labeller.classifier)
+        kind, unit = inputs_of(labeller.classifier), labeller.classifier.unit
         if kind.inputs is not None:
             if text == "-" or (reading != DEFAULT_READING and unit not in PAIR_UNITS):
                 raise CycloptsError(
@@ -93,50 +81,22 @@ def classify(
             if unit == BOX_UNIT:
                 if page is not None:
                     raise CycloptsError(msg="--page draws labels of graphs and pictures, not boxes; leave it out.")
-                boxes = _boxes(labeller, text, progress)
+                boxes = boxes_of(labeller, text, progress)
                 show.show_all(own for own in boxes if show.json or own.records)  # of none, there is no line
                 return
-            columns = reading.labelled(label_field)
-            inputs = columns.inputs(kind, text, config_of(labeller.classifier), progress)
+            inputs = reading.labelled(label_field).inputs(kind, text, config_of(labeller.classifier), progress)
             found = labeller.classify(inputs) if page is None else labeller.draw(inputs, page, overwrite=show.overwrite)
-            if unit == "pixel":
-                pictures = zip(found, inputs, strict=True)
-                show.show_all(of_pixels(own, picture.name, picture.pixels.shape[1]) for own, picture in pictures)
-            elif predicts_ratings(labeller.classifier):
-                show.show_all(map(of_rating, found))
-            elif unit != kind.units[0]:
-                show.show_all(map(of_units, found, count(1)))
-            else:
-                show.show_all(of_input(own, "picture" if unit == "picture" else "text") for own in found)
+            show.show_all(labels_of(labeller.classifier, inputs, found))
             return
         if page is not None:
             check_page(labeller.classifier, page, overwrite=show.overwrite)
         source = reading.corpus(text)
-        empty = ends = total = 0
         shown = silent if sys.stdout.isatty() else progress  # a progress bar would break into the output
-        with show.showing() as show_one:
-            for block in source.blocks_as_they_come(shown, "classifying"):
-                for piece in block.pieces(_PART_BYTES):
-                    encoded, documents = labeller.tokenizer.encode_block(piece), piece.documents()
-                    ends += sum(_ends_in_label(document, labeller.classifier.labels) for document in documents)
-                    for prediction in predict_documents(labeller.classifier, labeller.tokenizer, encoded, documents):
-                        total += 1
-                        show_one(of_units(prediction, total) if unit == "word" else of_input(prediction))
-                        empty += not any(prediction.units)
+        labels = TextLabels(labeller, source, shown)
+        show.show_all(labels)
     note_repairs(source)
-    if 2 * ends > total:
-        note(
-            f"{ends:,} of the {count_of(total, 'text')} end in a tab and a label, which is read as a part of them; "
-            f"`chainrule evaluate {model} {text}` reads labelled texts, and measures"
-        )
-    if empty:
-        note(f"{empty:,} of the texts are empty; their labels mean nothing")
-
-
-def _ends_in_label(document: str, labels: Collection[str]) -> bool:
-    """Whether this is a line of a file of labelled texts."""
-    _, tab, label = document.rpartition("\t")
-    return bool(tab) and label.strip() in labels
+    for message in labels.notes():
+        note(message)
 
 
 def show_accuracy(
@@ -153,17 +113,3 @@ def show_accuracy(
             examples = columns.read(kind, data, network.unit, config_of(network), on_bad, progress)
         result = assess(labeller, examples, progress)
     show.show(result)
-
-
-def _boxes(detector: ClassifierModel, name: str, progress: Progress) -> Iterator[Shown]:
-    """The boxes in a picture, or in each of a folder or file of them, found a few pictures at a time."""
-    from chainrule.features.classify.results import of_boxes
-    from chainrule.features.vision.pictures.labelled import picture_paths
-    from chainrule.features.vision.pictures.picture import as_picture
-
-    paths = picture_paths(name)
-    for first in range(0, len(paths), _AT_ONCE):
-        progress("finding boxes", first, len(paths))
-        chosen = paths[first : first + _AT_ONCE]
-        found = detector.detect([as_picture(path) for path in chosen], progress=False)
-        yield from map(of_boxes, found, chosen)

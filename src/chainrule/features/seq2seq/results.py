@@ -12,7 +12,7 @@ from chainrule.evaluation.texts.text_scores import measure_translations
 from chainrule.features.seq2seq.generation import GeneratedText
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from chainrule.base.progress import Progress
     from chainrule.evaluation.texts.text_scores import TextScores
@@ -69,6 +69,12 @@ class References:
         if texts and reference.strip():
             self.written.append(texts[0].text)
             self.measured.append(reference)
+
+    def beside(self, written: Iterable[list[GeneratedText]]) -> Iterator[list[GeneratedText]]:
+        """The texts of each line, which are added as they pass. Raises TextError."""
+        for texts in written:
+            self.add(texts)
+            yield texts
 
     @property
     def left_out(self) -> int:

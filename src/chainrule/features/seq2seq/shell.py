@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -38,16 +39,7 @@ from chainrule.errors import SettingError
 from chainrule.features.seq2seq.options import LanguageOptions, TargetBeam, WriteOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from chainrule.features.seq2seq.generation import GeneratedText
-    from chainrule.text.corpus.block import Block
-
-    Generate = Callable[[list[str], int], list[list[GeneratedText]]]  # lines, and the number of the first
-
-
-_AT_ONCE = 1024  # lines, which are sorted by length
-
 
 SourceFiles = Annotated[
     str, FILE, Parameter(help="Source texts, a line a document: files, also " + FORMATS_READ + " By default, -.")
@@ -96,7 +88,7 @@ def translate(
     """
     from chainrule.features.seq2seq.model import load_pairs
     from chainrule.features.seq2seq.results import References, scores_as_json, shown_texts
-    from chainrule.protocol import UNKNOWN
+    from chainrule.features.seq2seq.translate import Translations
 
     given = WriteOptions(**given_settings(options)).given
     _check(search, sampling, nbest, alignments=alignments, is_sampled=sample, in_rows=show.in_rows)
@@ -135,29 +127,14 @@ def translate(
                 return loaded.write(lines, beam, alignments=attends, **given)
 
         shown = silent if sys.stdout.isatty() else progress
-        number = unknown = shortened = 0
-        sources: list[str] = []  # for the tree
-        with show.showing() as show_one:
-            for block in source.blocks_as_they_come(shown, "translating"):
-                for first, lines in _parts(block):
-                    if tree is not None:
-                        sources += [line for line in lines if line.strip()]
-                        _check_single(sources)
-                    read = loaded.generator.shorten(lines)
-                    shortened += read.shortened
-                    unknown += sum(int((ids == UNKNOWN).sum()) for ids in read.rows)
-                    for written in _generated(generate, lines, number, partial(_place, block, first)):
-                        show_one(shown_texts(number, written, nbest, alignments=alignments))
-                        if judged is not None:
-                            judged.add(written)
-                        number += 1
-        for line in sources:
+        written = Translations(loaded, source, generate, shown, is_single=tree is not None)
+        with_references = written if judged is None else judged.beside(written)
+        show.show_all(map(partial(shown_texts, nbest=nbest, alignments=alignments), count(), with_references))
+        for line in written.sources:
             loaded.beam_tree(line, beam, **given).save(cast("Path", tree), overwrite=show.overwrite)
     note_repairs(source)
-    if shortened:
-        note(f"{count_of(shortened, 'source')} longer than the model reads; see long_sources of chainrule info {model}")
-    if unknown:
-        note(f"the model does not know {count_of(unknown, 'token')} of the sources; each counts as <unk>")
+    for message in written.notes():
+        note(message)
     if sample and seed is None and config.temperature:
         note(f"--seed {drawn} gives these texts again")
     if judged is not None:
@@ -189,40 +166,3 @@ def _check(
         raise SettingError("--alignments needs one text a line, or --json; leave out --nbest or add --json")
     if nbest < 1:
         raise SettingError(f"nbest is {nbest}; expected 1 or more")
-
-
-def _check_single(sources: Sequence[str]) -> None:
-    """Raises SettingError."""
-    if len(sources) > 1:
-        raise SettingError("a tree is that of one search, but there are several lines to translate; give one")
-
-
-def _parts(block: Block) -> Iterator[tuple[int, list[str]]]:
-    """The documents in parts, as many as are searched together; each part with the index of its first document in the
-    block.
-    """
-    documents = block.documents()
-    for first in range(0, len(documents), _AT_ONCE):
-        yield first, documents[first : first + _AT_ONCE]
-
-
-def _place(block: Block, first: int, i: int) -> str:
-    return block.locate(first + i + 1)
-
-
-def _generated(
-    generate: Generate, lines: list[str], number: int, place: Callable[[int], str]
-) -> Iterator[list[GeneratedText]]:
-    """Generates the texts of each line. Raises SettingError, which names the line, after yielding those before it.
-
-    number: of the first line among all. place: of the line with an index, for messages.
-    """
-    try:
-        yield from generate(lines, number)
-    except SettingError:
-        for i, line in enumerate(lines):
-            try:
-                [texts] = generate([line], number + i)
-            except SettingError as error:
-                raise SettingError(f"{place(i)}: {error}") from error
-            yield texts

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from chainrule.base.options import takes
+from chainrule.base.results import Shown
+from chainrule.base.tables import printable
 from chainrule.errors import ChainruleError, SettingError, TextError
 from chainrule.features.speech.options import CtcOptions, DecodingOptions
 from chainrule.features.speech.search.alphabet import Alphabet, check_spelling
@@ -82,6 +84,22 @@ class DecodedUtterance:
     def text(self) -> str:
         """The best text."""
         return self.nbest[0].text
+
+    def shown(self, number: int | None = None, frame: float = 1, nbest: int = 1) -> Shown:
+        """The best text as a line; of a sound, with its path, or several in the format of Moses.
+
+        number: of the sound, from 0; None where only texts are shown. frame, nbest: as for `as_json`.
+        """
+        if number is None:
+            text = self.text
+        elif nbest > 1:
+            text = "\n".join(
+                f"{number} ||| {printable(own.text)} ||| ctc= {own.ctc:.4f} lm= {own.lm:.4f} ||| {own.score:.4f}"
+                for own in self.nbest[:nbest]
+            )
+        else:
+            text = f"{printable(self.text)}\t{printable(self.id)}"
+        return Shown(text, self.as_json(frame, nbest), self.to_records(frame, nbest))
 
     def as_json(self, frame: float = 1, nbest: int = 1) -> dict[str, Any]:
         """The best text for JSON, with its scores and words. frame: seconds of a frame; 1: words have the numbers of

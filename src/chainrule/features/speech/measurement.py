@@ -89,6 +89,10 @@ class SpeechMeasurement:
                 figures |= {key: value, f"{key}_low": low, f"{key}_high": high}
         return figures
 
+    def to_records(self) -> list[dict[str, Any]]:
+        """A row of the figures."""
+        return [self.to_dict()]
+
     def as_json(self) -> dict[str, Any]:
         """`to_dict` for JSON, with null for what is not defined."""
         return finite_figures(self.to_dict())

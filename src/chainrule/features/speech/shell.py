@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json as json_module
 import logging
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.base.results import Shown
-from chainrule.base.tables import printable
 from chainrule.cli.shared.models import open_model
 from chainrule.cli.shared.options import (
     FILE,
@@ -26,14 +23,15 @@ from chainrule.cli.shared.options import (
     given_settings,
 )
 from chainrule.cli.shared.results import TO_SCREEN, ResultOptions
-from chainrule.cli.shared.screen import note, print_json, progress_bar
+from chainrule.cli.shared.screen import note, progress_bar
 from chainrule.cli.shared.texts import bad_records
-from chainrule.errors import ChainruleError, SettingError, TextError
+from chainrule.errors import TextError
 from chainrule.features.speech.options import CtcOptions, TranscribeOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
+    from chainrule.errors import ChainruleError
     from chainrule.features.speech.ctc import DecodedUtterance
     from chainrule.features.speech.sounds.sound import Sound
 
@@ -82,6 +80,7 @@ def ctc(
     and the others go on.
     """
     from chainrule.features.speech.ctc import decode_ctc
+    from chainrule.features.speech.utterance_files import UtteranceFiles
 
     if frame <= 0:
         raise CycloptsError(msg=f"--frame is {frame:g}; expected seconds, more than 0.")
@@ -89,19 +88,26 @@ def ctc(
     _check_outputs(nbest_out, times, [logits], overwrite=show.overwrite)
     with _warnings_as_notes(), progress_bar() as progress:
         loaded = None if model is None else open_model(model, tokenizer, None, progress)
-        kinds: set[str] = set()
-
-        def show_utterance(utterance: DecodedUtterance) -> None:
-            if utterance.kind == "probabilities" and utterance.kind not in kinds:
-                note(f"{utterance.id}: holds probabilities, of which the logarithms were taken; said once")
-            kinds.add(utterance.kind)
-            show_one(Shown(utterance.text, utterance.as_json(), utterance.to_records()))
-
         failure = "matrices could not be decoded"
-        with _Outputs(nbest_out, nbest, times, frame, failure) as outputs, show.showing() as show_one:
-            decoded = decode_ctc(logits, loaded, **given_settings(options), on_error=outputs.report, progress=progress)
-            outputs.write(decoded, show_utterance, f"{logits}: has no matrix; expected one or more")
-    outputs.check()
+        with UtteranceFiles(nbest_out, nbest, times, frame, failure, _note_error) as files:
+            decoded = decode_ctc(logits, loaded, **given_settings(options), on_error=files.report, progress=progress)
+            passing = files.passing(decoded, f"{logits}: has no matrix; expected one or more")
+            show.show_all(own.shown() for own in _noting_kinds(passing))
+    files.check()
+
+
+def _noting_kinds(utterances: Iterable[DecodedUtterance]) -> Iterator[DecodedUtterance]:
+    """The utterances; a note says, once, where numbers were probabilities."""
+    is_said = False
+    for utterance in utterances:
+        if utterance.kind == "probabilities" and not is_said:
+            note(f"{utterance.id}: holds probabilities, of which the logarithms were taken; said once")
+            is_said = True
+        yield utterance
+
+
+def _note_error(error: ChainruleError) -> None:
+    note(str(error))
 
 
 @contextmanager
@@ -116,55 +122,6 @@ def _warnings_as_notes() -> Iterator[None]:
         logger.removeHandler(handler)
 
 
-class _Outputs:
-    """What both verbs write: lists for rescore and times of words; and how many of the sounds or matrices failed."""
-
-    def __init__(self, nbest_out: Path | None, nbest: int, times: Path | None, frame: float, failure: str) -> None:
-        """nbest: how many texts of each a list has. frame: the seconds from one frame to the next. failure: the end of
-        the message where some failed.
-        """
-        self._paths, self._nbest, self.frame = (nbest_out, times), nbest, frame
-        self._stack = ExitStack()
-        self._failure = failure
-        self._failed = self._count = 0
-
-    def __enter__(self) -> _Outputs:
-        from chainrule.base.files import replace_file
-
-        self._write_nbest, self._write_times = (
-            None if path is None else self._stack.enter_context(replace_file(path)).write for path in self._paths
-        )
-        return self
-
-    def __exit__(self, *raised: Any) -> None:
-        self._stack.__exit__(*raised)
-
-    def report(self, error: ChainruleError) -> None:
-        self._failed += 1
-        note(str(error))
-
-    def write(
-        self, decoded: Iterable[DecodedUtterance], show: Callable[[DecodedUtterance], None], nothing: str
-    ) -> None:
-        """Writes and shows each. nothing: the message if there is none. Raises ChainruleError where all have failed."""
-        for utterance in decoded:
-            self._count += 1
-            show(utterance)
-            if self._write_nbest is not None:
-                line = json_module.dumps(utterance.to_dict(self._nbest), ensure_ascii=False)
-                self._write_nbest(line.encode("utf-8", "surrogatepass") + b"\n")
-            if self._write_times is not None:
-                _write_times(self._write_times, utterance, self.frame)
-        if not self._count:
-            self.check()
-            raise SettingError(nothing)
-
-    def check(self) -> None:
-        """Raises SettingError where some have failed."""
-        if self._failed:
-            raise SettingError(f"{self._failed:,} of {self._count + self._failed:,} {self._failure}; see above")
-
-
 def _check_outputs(nbest_out: Path | None, times: Path | None, inputs: Sequence[str], *, overwrite: bool) -> None:
     """Checks, before the work, that the files may be written. Raises CycloptsError, OutputError."""
     from chainrule.base.files import check_new_file
@@ -174,11 +131,6 @@ def _check_outputs(nbest_out: Path | None, times: Path | None, inputs: Sequence[
             check_new_file(path, overwrite=overwrite, inputs=inputs)
     if nbest_out is not None and nbest_out == times:
         raise CycloptsError(msg="--nbest-out and --times name the same file; give them different names.")
-
-
-def _write_times(write: Callable[[bytes], int], utterance: DecodedUtterance, frame: float) -> None:
-    for word, start, stop in utterance.nbest[0].words:
-        write(f"{utterance.id} 1 {start * frame:.3f} {(stop - start) * frame:.3f} {word}\n".encode("utf-8", "replace"))
 
 
 LanguageModel = Annotated[
@@ -219,6 +171,7 @@ def transcribe(
     """
     from chainrule.features.speech.model import load_speech
     from chainrule.features.speech.sounds.sound import sound_files
+    from chainrule.features.speech.utterance_files import UtteranceFiles
 
     if not sounds:
         raise CycloptsError(msg="SOUNDS are missing.")
@@ -248,25 +201,12 @@ def transcribe(
                 converted.update(sound.notes)
                 yield sound
 
-        number = 0
-
-        def show_utterance(utterance: DecodedUtterance) -> None:
-            nonlocal number
-            if nbest > 1:
-                best = utterance.nbest[:nbest]
-                scores = [(own.text, f"ctc= {own.ctc:.4f} lm= {own.lm:.4f} ||| {own.score:.4f}") for own in best]
-                text = "\n".join(f"{number} ||| {printable(heard)} ||| {values}" for heard, values in scores)
-            else:
-                text = f"{printable(utterance.text)}\t{printable(utterance.id)}"
-            show_one(Shown(text, utterance.as_json(step, nbest), utterance.to_records(step, nbest)))
-            number += 1
-
-        failure = "sounds could not be transcribed"
-        step = speech.step_seconds
-        with _Outputs(nbest_out, max(nbest, 100), times, step, failure) as outputs, show.showing() as show_one:
-            decoded = speech.transcribe(read(), loaded, **given, on_error=outputs.report, progress=progress)
-            outputs.write(decoded, show_utterance, "there is no sound to transcribe")
-    outputs.check()
+        step, failure = speech.step_seconds, "sounds could not be transcribed"
+        with UtteranceFiles(nbest_out, max(nbest, 100), times, step, failure, _note_error) as written:
+            decoded = speech.transcribe(read(), loaded, **given, on_error=written.report, progress=progress)
+            passing = enumerate(written.passing(decoded, "there is no sound to transcribe"))
+            show.show_all(own.shown(number, step, nbest) for number, own in passing)
+    written.check()
 
 
 @Parameter(name="*")
@@ -314,7 +254,4 @@ def evaluate_speech(
     if unknown := sorted(set("".join(item.text for item in spoken)) - set(speech.labels)):
         shown = ", ".join(map(repr, unknown))
         note(f"the transcripts have {shown}, which the model never writes; each counts as an error")
-    if json:
-        print_json(measurement.as_json())
-    else:
-        print(measurement)
+    ResultOptions(json=json).show(measurement)
