@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
-from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Annotated
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.base.results import Shown
-from chainrule.base.tables import printable
 from chainrule.cli.shared.options import (
     NO_FLAGS,
     Flags,
@@ -27,15 +23,6 @@ from chainrule.cli.shared.screen import note, progress_bar
 from chainrule.cli.shared.texts import check_read_once
 from chainrule.errors import SettingError
 from chainrule.features.seq2seq.options import CaptionBeam, CaptionOptions
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from chainrule.base.progress import Progress
-    from chainrule.features.vision.model import Caption, CaptionModel, Sentence
-    from chainrule.features.vision.pictures.boxes import BoxLabels
-
-_AT_ONCE = 64  # pictures
 
 
 def caption(
@@ -76,6 +63,7 @@ def caption(
     paragraph, each with the probability that none follows.
     """
     from chainrule.drawing.plots import check_picture_target
+    from chainrule.features.vision.captioning import pictures_of, shown_captions
     from chainrule.features.vision.model import load_captioner
     from chainrule.verbs.attend import attend_picture
 
@@ -83,8 +71,7 @@ def caption(
         raise CycloptsError(msg="PICTURES is missing.")
     check_read_once(*pictures)
     if len(pictures) > 1 and (tree is not None or paragraph is not None):
-        option = "--paragraph draws the sentences" if tree is None else "--tree draws the search"
-        raise SettingError(f"{option} of one picture; name a single one")
+        raise SettingError(f"{_drawn(tree)} of one picture; name a single one")
     given_options = CaptionOptions(**given_settings(options)).given
     beam = target_beam(search, nbest)
     if tree is not None:
@@ -98,13 +85,11 @@ def caption(
         tells = captioner.model.network.config.decoder == "hierarchical"
         attends = show.in_rows and captioner.model.network.config.attention != "none"
         with show.showing() as show_one:
-            for chunk in _chunks(captioner, pictures, progress):
+            for chunk in pictures_of(captioner, pictures, progress):
+                if (tree is not None or paragraph is not None) and (number or len(chunk) > 1):
+                    raise SettingError(f"{_drawn(tree)} of one picture; name a single one")
                 if tree is not None:
-                    if number or len(chunk) > 1:
-                        raise SettingError("--tree draws the search of one picture; name a single one")
                     captioner.beam_tree(chunk[0][1], beam, **given_options).save(tree, overwrite=show.overwrite)
-                if paragraph is not None and (number or len(chunk) > 1):
-                    raise SettingError("--paragraph draws the sentences of one picture; name a single one")
                 written = captioner.caption(
                     [given for _, given in chunk], beam, alignments=attends, progress=progress, **given_options
                 )
@@ -113,73 +98,13 @@ def caption(
                     drawn = attend_picture({os.fspath(model): captioner}, chunk[0][1], text, unit="sentence")
                     drawn.save(paragraph, overwrite=show.overwrite)
                 for (name, given), captions in zip(chunk, written, strict=True):
-                    sentences = (
-                        captioner.sentences(given, captions[0].text) if show.json and tells and captions else None
-                    )
-                    show_one(_shown(number, name, captions, nbest, sentences))
+                    told = show.json and tells and captions
+                    sentences = captioner.sentences(given, captions[0].text) if told else None
+                    show_one(shown_captions(number, name, captions, nbest, sentences))
                     number += 1
     if not number:
         note("there was no picture to caption")
 
 
-def _chunks(captioner: CaptionModel, pictures: Sequence[str], progress: Progress) -> Iterator[list[tuple[str, Any]]]:
-    """Pictures, or their vectors, with their names, some at a time. Raises TextError, SettingError."""
-    from chainrule.features.vision.picture_encoder import read_vectors
-    from chainrule.features.vision.pictures.labelled import picture_paths
-    from chainrule.features.vision.pictures.picture import as_picture
-
-    def kind_of(name: str) -> str:
-        special = "-" if name == "-" else ".npy" if name.endswith(".npy") else ""
-        return "boxes" if captioner.needs_boxes and name != "-" else special
-
-    for kind, names in groupby(pictures, kind_of):
-        if kind == "-":
-            lines = (line.strip() for line in sys.stdin)
-            yield from ([(line, as_picture(line))] for line in lines if line)
-        elif kind == "boxes":
-            for name in names:
-                yield from _with_boxes(name, progress)
-        elif kind == ".npy":
-            for name in names:
-                rows, place = read_vectors(name), f"{name}, row" if len(pictures) > 1 else "row"
-                for first in range(0, len(rows), _AT_ONCE):
-                    yield [(f"{place} {first + i}", row) for i, row in enumerate(rows[first : first + _AT_ONCE])]
-        else:
-            paths = [path for name in names for path in picture_paths(name)]
-            for first in range(0, len(paths), _AT_ONCE):
-                progress("captioning", first, len(paths))
-                yield [(path, as_picture(path)) for path in paths[first : first + _AT_ONCE]]
-
-
-def _with_boxes(pictures: str, progress: Progress) -> Iterator[list[tuple[str, Any]]]:
-    """Pictures of a file whose lines have boxes, some at a time. Raises TextError, SettingError."""
-    from chainrule.features.vision.pictures.boxes import read_boxes
-    from chainrule.features.vision.pictures.captions import CaptionedPicture
-
-    if not pictures.endswith(".jsonl"):
-        raise SettingError(f"{pictures}: this model needs the boxes of each picture; name JSON lines with image, boxes")
-    read = read_boxes(pictures, progress=progress)
-    for first in range(0, len(read), _AT_ONCE):
-        chosen = read[first : first + _AT_ONCE]
-        yield [
-            (item.input.name, CaptionedPicture(item.input, (), item.place, cast("BoxLabels", item.labels)))
-            for item in chosen
-        ]
-
-
-def _shown(number: int, name: str, captions: list[Caption], nbest: int, sentences: list[Sentence] | None) -> Shown:
-    """The captions of a picture. number: of the picture, from 0. sentences: those of the first caption, if it is a
-    paragraph.
-    """
-    record: dict[str, Any] = {"picture": name, "captions": [one.as_json() for one in captions]}
-    if sentences is not None:
-        record["sentences"] = [one._asdict() for one in sentences]
-    rows = [{"picture": name, **one} for one in record["captions"]]
-    if nbest > 1:
-        lines = [
-            f"{number} ||| {printable(one.text)} ||| log_prob= {one.log_prob:.4f} ||| {one.score:.4f}"
-            for one in captions
-        ]
-    else:
-        lines = [f"{printable(captions[0].text) if captions else ''}\t{printable(name)}"]
-    return Shown("\n".join(lines), record, rows)
+def _drawn(tree: Path | None) -> str:
+    return "--paragraph draws the sentences" if tree is None else "--tree draws the search"
