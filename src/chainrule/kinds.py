@@ -46,6 +46,23 @@ class Kind(NamedTuple):
     learns_from: str = ""
 
 
+class Opener(NamedTuple):
+    """What others write, and how it is opened. Openers are asked in their order.
+
+    title: what it is, for the list of what can be opened; empty where a row before it has said so. recognises: of a
+    path, whether it is such, by its name or a few bytes. opened: of a path, `OpenOptions` and a progress callback, the
+    model. model: of a path, the class of the model, or None where only opening it tells. tokenizer: of a path, its
+    tokenizer alone. contents: of a path, names and values that say what is in it, also where it cannot be opened.
+    """
+
+    title: str
+    recognises: Lazy
+    opened: Lazy
+    model: Lazy | None = None
+    tokenizer: Lazy | None = None
+    contents: Lazy | None = None
+
+
 CAUSAL_MODEL = Lazy("chainrule.models.language_models:CausalModel")
 CAUSAL_NETWORK = Lazy("chainrule.models.language_models:CausalNetwork")
 MASKED_MODEL = Lazy("chainrule.models.language_models:MaskedModel")
@@ -117,7 +134,7 @@ KINDS = (
     Kind(
         "tree",
         "a language model of trees",
-        CAUSAL_MODEL,
+        Lazy("chainrule.features.trees.model:TreeLanguageModel"),
         Lazy("chainrule.features.trees.family:TREE"),
         (Lazy("chainrule.features.trees.config:TreeConfig"),),
     ),
@@ -155,6 +172,74 @@ KINDS = (
     ),
     Kind("vectors", "word vectors", Lazy("chainrule.features.vectors.model:WordVectors")),
 )
+
+_OPEN = "chainrule.features.open"
+_OPENING = f"{_OPEN}.openers"
+OPENERS = (
+    Opener("an adapter of peft", Lazy(f"{_OPEN}.adapters:is_peft"), Lazy(f"{_OPENING}:open_peft")),
+    Opener(
+        "a Hugging Face folder",
+        Lazy("chainrule.storage.hugging_face:is_hugging_face"),
+        Lazy(f"{_OPENING}:open_hugging_face"),
+        Lazy(f"{_OPENING}:class_of_folder"),
+        Lazy(f"{_OPENING}:tokenizer_of_folder"),
+        Lazy(f"{_OPEN}.contents:contents_of"),
+    ),
+    Opener(
+        "a GGUF file",
+        Lazy("chainrule.storage.gguf:is_gguf"),
+        Lazy(f"{_OPENING}:open_gguf"),
+        Lazy(f"{_OPENING}:class_of_gguf"),
+        Lazy(f"{_OPENING}:tokenizer_of_gguf"),
+        Lazy(f"{_OPEN}.contents:contents_of"),
+    ),
+    Opener(
+        "one of llama2.c",
+        Lazy(f"{_OPEN}.llama2c:is_llama2c"),
+        Lazy(f"{_OPENING}:open_karpathy"),
+        None,
+        Lazy(f"{_OPENING}:tokenizer_of_karpathy"),
+    ),
+    Opener(
+        "the .safetensors file of a ResNet",
+        Lazy(f"{_OPENING}:is_of_pictures"),
+        Lazy(f"{_OPENING}:open_picture_network"),
+    ),
+    Opener(
+        "a file whose name ends in .arpa, .arpa.gz or the like",
+        Lazy("chainrule.models.files.ngram_files:is_arpa"),
+        Lazy("chainrule.models.files.ngram_files:open_arpa"),
+    ),
+    Opener(
+        "a binary of KenLM's",
+        Lazy("chainrule.models.files.ngram_files:is_kenlm"),
+        Lazy("chainrule.models.files.ngram_files:open_kenlm"),
+    ),
+    Opener("", Lazy(f"{_OPEN}.llama2c:describe_wrong_size"), Lazy(f"{_OPENING}:refuse_wrong_size")),
+    Opener(
+        "a file of word vectors",
+        Lazy("chainrule.features.vectors.model:is_vectors_file"),
+        Lazy("chainrule.features.vectors.model:open_vectors_file"),
+        Lazy("chainrule.features.vectors.model:class_of_file"),
+    ),
+)
+
+# Rows of tables that features have: the table, the name of the row, and what it stands for.
+ROWS = (
+    ("documents", "tree", Lazy("chainrule.features.trees.structures.linearized:Treebank")),
+    ("evaluate", "vectors", Lazy("chainrule.features.vectors.shell_evaluate:EVALUATE")),
+    ("evaluate", "conditional", Lazy("chainrule.features.seq2seq.shell_evaluate:EVALUATE")),
+    ("evaluate", "caption", Lazy("chainrule.features.vision.shell_evaluate:EVALUATE")),
+    ("evaluate", "speech", Lazy("chainrule.features.speech.shell:EVALUATE")),
+    ("evaluate", "classifier", Lazy("chainrule.features.classify.shell:EVALUATE")),
+    ("classify.attention", "tree", Lazy("chainrule.features.trees.draw_trees:draw_trees")),
+    ("classify.inspect", "picture", Lazy("chainrule.features.vision.inspect:inspect_pictures")),
+)
+
+
+def rows(table: str) -> dict[str, Lazy]:
+    """Return the rows of a table of a feature, by name."""
+    return {name: lazy for own, name, lazy in ROWS if own == table}
 
 
 def kinds() -> dict[str, Kind]:

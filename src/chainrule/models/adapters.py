@@ -15,7 +15,6 @@ from chainrule.models.families.table import FAMILIES
 from chainrule.storage.model_folder import open_model
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from chainrule.models.model import Model
@@ -50,11 +49,14 @@ def share_as_base(path: Path, model: Model, *, exact: bool) -> None:
         _bases[os.path.realpath(path), exact] = model
 
 
-def open_base(path: Path, exact: bool, load: Callable[..., Model]) -> Model:
+def open_base(path: Path, exact: bool) -> Model:
     """A model to put adapters on; the same one as long as any of its adapters is in use. Raises ModelFormatError."""
     base = shared_base(path, exact=exact)
     if base is None:
-        base = load(path, exact=exact)
+        from chainrule.models.files.opening import load
+        from chainrule.models.model import Model
+
+        base = load(path, Model, exact=exact)
         check_no_adapter(base, path)
         share_as_base(path, base, exact=exact)
     return base

@@ -9,14 +9,15 @@ from chainrule.base.arguments import as_path
 from chainrule.base.files import NGRAM_FILE_SUFFIXES, WORD_LIST_SUFFIXES, ends_in
 from chainrule.errors import SettingError
 from chainrule.features.open.adapters import CONFIG as PEFT_CONFIG
-from chainrule.features.seq2seq.model import Seq2SeqModel, is_seq2seq, load_pairs
+from chainrule.features.seq2seq.model import Seq2SeqModel
 from chainrule.features.vectors.model import WordVectors, check_vectors_target, load_vectors
 from chainrule.models.files.adapter_files import save_gguf_adapter, save_peft
-from chainrule.models.files.load_model import build_model, load, load_adapter
+from chainrule.models.files.folders import build_model, open_adapter
 from chainrule.models.files.model_card import model_card
 from chainrule.models.files.ngram_files import save_ngram_file
-from chainrule.models.model import save_hugging_face
-from chainrule.models.model_info import info_of_pairs
+from chainrule.models.files.opening import load, model_class_at
+from chainrule.models.model import Model, save_hugging_face
+from chainrule.models.open_options import OpenOptions
 from chainrule.models.progress_line import ProgressOption, callback, shows_progress
 from chainrule.storage.hugging_face import check_target, write_folder
 from chainrule.storage.model_folder import CARD
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
     from chainrule.base.progress import Progress
     from chainrule.features.exports.config import WordListConfig
-    from chainrule.models.model import Model
     from chainrule.text.tokenization.config import TokenizerConfig
 
 Form = Literal["hugging-face", "peft", "gguf-adapter"]
@@ -90,21 +90,21 @@ def convert(
         if compact:
             raise SettingError("compact models are folders of ours; leave compact out with to='hugging-face'")
         check_target(target, overwrite=overwrite)
-        if is_seq2seq(Path(source)):
-            pairs = load_pairs(source, allow_pickle=allow_pickle, progress=progress)
+        if model_class_at(source) is Seq2SeqModel:
+            pairs = load(source, Seq2SeqModel, allow_pickle=allow_pickle, progress=progress)
             _write_for_transformers(pairs, target, overwrite=overwrite, progress=progress)
             return pairs
         model = _opened(source, adapter, tokenizer, allow_pickle=allow_pickle, progress=progress)
         model = in_layout(model, compact=False, progress=progress)
         save_hugging_face(model.parts, target, overwrite=overwrite, progress=progress)
         return model
-    if is_seq2seq(Path(source)):
+    if model_class_at(source) is Seq2SeqModel:
         if tokenizer is not None or compact or is_file:
             raise SettingError(
                 f"{source}: is a model of one text given another; it becomes a folder, and takes neither tokenizer nor "
                 "compact"
             )
-        pairs = load_pairs(source, allow_pickle=allow_pickle, progress=progress)
+        pairs = load(source, Seq2SeqModel, allow_pickle=allow_pickle, progress=progress)
         pairs.save(target, overwrite=overwrite, progress=progress)
         return pairs
     model = _opened(source, adapter, tokenizer, allow_pickle=allow_pickle, progress=progress)
@@ -128,8 +128,8 @@ def _opened(
 ) -> Model:
     """A model, perhaps with another one's adapter. Raises ModelFormatError, SettingError."""
     if adapter is not None:
-        return load_adapter(as_path(adapter, "adapter"), Path(source))
-    return load(source, tokenizer=tokenizer, allow_pickle=allow_pickle, progress=progress)
+        return open_adapter(as_path(adapter, "adapter"), Path(source), exact=OpenOptions().is_exact)
+    return load(source, Model, tokenizer=tokenizer, allow_pickle=allow_pickle, progress=progress)
 
 
 def _write_for_transformers(model: Seq2SeqModel, path: Path, *, overwrite: bool, progress: Progress) -> None:
@@ -139,7 +139,7 @@ def _write_for_transformers(model: Seq2SeqModel, path: Path, *, overwrite: bool,
 
     network = model.model.network
     exported = export_pair(network.config, arrays_of(network), model.target, model.record)
-    card = model_card(info_of_pairs(model.target, model.source, model.record).rows())
+    card = model_card(model.info().rows())
     files = {**exported.files, CARD: card.encode("utf-8", "replace")}
     write_folder(path, files, exported.tensors, overwrite=overwrite, progress=progress)
 

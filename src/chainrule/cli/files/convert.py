@@ -119,18 +119,21 @@ def convert(
     (.txt) and .bin: fastText if they have subwords, else word2vec binary.
     """
     from chainrule.base.files import FST_SUFFIXES, WORD_LIST_SUFFIXES, ends_in
-    from chainrule.features.seq2seq.model import is_seq2seq
-    from chainrule.models.files.load_model import load_adapter
+    from chainrule.models.files.folders import open_adapter
     from chainrule.models.files.ngram_files import check_ngram_file, save_ngram_file
+    from chainrule.models.files.opening import kind_at
+    from chainrule.models.open_options import OpenOptions
     from chainrule.ngram.layouts import base_of
     from chainrule.ngram.models.sharded_model import ShardedModel
     from chainrule.text.tokenization.config import TokenizerConfig
     from chainrule.verbs.convert import in_layout, in_shards
 
+    kind = kind_at(source)
+    is_pair = kind is not None and kind.family == "conditional"
     is_word_list = ends_in(target, WORD_LIST_SUFFIXES)
     if (given := given_flags(word_list)) and not is_word_list:
         raise CycloptsError(msg=f"--{given[0]} is for a file whose name ends in .combined; {target} is another.")
-    if (is_word_list or ends_in(target, FST_SUFFIXES)) and not is_seq2seq(source):
+    if (is_word_list or ends_in(target, FST_SUFFIXES)) and not is_pair:
         if compact or shards is not None or to is not None:
             raise CycloptsError(msg=f"--compact, --shards and --to are not for {target}, a file of other programs.")
         check_ngram_file(target, overwrite=overwrite)
@@ -141,7 +144,7 @@ def convert(
             words = WordListConfig(**given_settings(word_list))
             save_ngram_file(model.parts, target, overwrite=overwrite, progress=progress, word_list=words)
         return
-    if to is not None or is_seq2seq(source):
+    if to is not None or is_pair:
         if tokenizer is not None or compact or shards is not None:
             where = "go with --to" if to is not None else "apply to a seq2seq model"
             raise CycloptsError(msg=f"--tokenizer, --normalise, --compact and --shards do not {where}.")
@@ -158,7 +161,7 @@ def convert(
                 progress=progress,
             )
         return
-    if _are_vectors(source):
+    if kind is not None and kind.family == "vectors":
         if tokenizer is not None or compact or allow_pickle or shards is not None:
             raise CycloptsError(
                 msg="--tokenizer, --normalise, --compact, --shards and --allow-pickle are not for word vectors."
@@ -174,7 +177,7 @@ def convert(
         if adapter is None:
             model = open_model(source, config, None, progress, allow_pickle=allow_pickle)
         else:
-            model = load_adapter(adapter, source)
+            model = open_adapter(adapter, source, exact=OpenOptions().is_exact)
         if model.is_compact and not compact:
             note(f"{source}: was quantised when it was compacted, and stays so")
         converted = in_layout(model, compact=compact, bits=bits, progress=progress)
@@ -195,17 +198,6 @@ def convert(
                     "few for more, and each shard has all unigrams"
                 )
         save_or_keep(converted, target, overwrite=overwrite, progress=progress)
-
-
-def _are_vectors(source: Path) -> bool:
-    """Whether a source has word vectors, by its name or its first bytes."""
-    from chainrule.features.open.llama2c import is_llama2c
-    from chainrule.features.vectors.model import is_vectors_folder, suffix_of
-    from chainrule.ngram.kenlm.binary import is_binary
-
-    if source.is_dir():
-        return is_vectors_folder(source)
-    return suffix_of(source) is not None and not (source.is_file() and (is_binary(source) or is_llama2c(source)))
 
 
 def _convert_vectors(source: Path, target: Path, *, overwrite: bool) -> None:
@@ -286,8 +278,8 @@ def verify(
         raise CycloptsError(msg="--url needs --distribution.")
     if model is None:
         raise CycloptsError(msg="MODEL is missing.")
-    from chainrule.models.files.opening import verify as check_folder
     from chainrule.storage.model_folder import CARD
+    from chainrule.verbs.verify import verify as check_folder
 
     with progress_bar() as progress:
         checked = check_folder(model, progress=progress)
@@ -301,8 +293,8 @@ def verify(
 def _verify_distribution(
     path: Path | None, text: Path | None, contexts: int, seed: int, server: ServerOptions, *, json: bool
 ) -> None:
-    from chainrule.models.files.opening import verify_distribution
     from chainrule.models.language_models import CausalModel
+    from chainrule.verbs.verify import verify_distribution
 
     client = server.client(path)
     with progress_bar() as progress:

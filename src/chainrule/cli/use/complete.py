@@ -220,7 +220,6 @@ def lsp(
     the text, with quick fixes. It reads what the editor has open, and no file.
     Needs pygls: pip install 'chainrule[lsp]'.
     """
-    from chainrule.features.vision.model import captions_pictures
     from chainrule.models.families.table import FAMILIES
     from chainrule.models.language_models import CausalModel
 
@@ -237,8 +236,6 @@ def lsp(
         raise CycloptsError(msg=f"--number is {number}; give 1 or more.")
     if delay is not None and delay < 0:
         raise CycloptsError(msg=f"--delay is {delay}; give 0 or more milliseconds.")
-    if captions_pictures(model):
-        raise SettingError(f"{model}: captions pictures; the language server needs a model that continues texts")
     kept = _words_in(keep)
     with progress_bar() as progress:
         loaded = open_model(model, tokenizer, "skip", progress, kind=CausalModel)

@@ -30,10 +30,11 @@ from chainrule.cli.shared.options import (
     tokenizer_of,
 )
 from chainrule.cli.shared.screen import note, print_json, progress_bar
-from chainrule.cli.shared.texts import DEFAULT_LABELLED, LabelledOptions, StrictTest, bad_records
+from chainrule.cli.shared.texts import bad_records
 from chainrule.cli.train.run_output import continues_run, data_differences, report_finished_run, shown_run
 from chainrule.errors import OutputError, SettingError
 from chainrule.features.classify.network.config import LABELLING
+from chainrule.features.classify.shell_columns import DEFAULT_LABELLED, LabelledOptions, StrictTest
 from chainrule.models.run_options import VectorOptions
 from chainrule.training.config import ClassifierTrainingConfig, FineTuningConfig, differences
 from chainrule.verbs.training.options import TrainClassifierOptions

@@ -17,9 +17,9 @@ from chainrule.features.classify.model import ClassifierModel
 from chainrule.features.classify.network.config import labelling_config, labelling_name
 from chainrule.features.classify.ratings import ratings_of, scale_of, shares_of
 from chainrule.features.vision.pictures.boxes import box_rows
+from chainrule.models.any_model import check_model
 from chainrule.models.families.table import FAMILIES
 from chainrule.models.files.tokenizers import tokenize_source
-from chainrule.models.model import check_model
 from chainrule.models.progress_line import showing
 from chainrule.models.run import record_header, seconds_since, training_run
 from chainrule.text.corpus.corpus import Lines

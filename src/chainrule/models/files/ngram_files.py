@@ -6,21 +6,27 @@ good:  chainrule.convert("lm/", "lm.fst.txt")
 
 from __future__ import annotations
 
+import os
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from chainrule import __version__
 from chainrule.base.files import ARPA_SUFFIXES, FST_SUFFIXES, ending_of, ends_in
 from chainrule.errors import OutputError, SettingError
 from chainrule.features.exports.config import WordListConfig
 from chainrule.models.families.table import FAMILIES
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from chainrule.base.progress import Progress
+    from chainrule.models.language_models import CausalModel
     from chainrule.models.model_info import ModelParts
+    from chainrule.models.open_options import OpenOptions
     from chainrule.ngram.models.padded_model import PaddedModel
     from chainrule.ngram.models.table_models import NGramModel
+    from chainrule.text.tokenization.vocabulary import Vocabulary
 
 
 def save_ngram_file(
@@ -110,3 +116,69 @@ def _in_one_table(parts: ModelParts, problem: str) -> NGramModel | PaddedModel:
     if isinstance(engine, PaddedModel) and isinstance(engine.base, NGramModel):
         return engine
     return NGramModel(plain_table_model(engine, problem).table)
+
+
+def is_arpa(path: Path) -> bool:
+    """Return whether this is the name of an ARPA file."""
+    return ends_in(path, ARPA_SUFFIXES)
+
+
+def open_arpa(path: Path, options: OpenOptions, progress: Progress) -> CausalModel:
+    """Read an ARPA file. Raises ModelFormatError, SettingError."""
+    from chainrule.ngram.arpa.read import read_arpa
+    from chainrule.ngram.models.table_models import NGramModel
+
+    warnings: list[str] = []
+    table, vocabulary = read_arpa(path, progress, warnings.append, warnings.append)
+    return _opened(path, NGramModel(table), table.level_sizes, vocabulary, options, warnings)
+
+
+def is_kenlm(path: Path) -> bool:
+    """Return whether this is a binary file of KenLM's."""
+    from chainrule.ngram.kenlm.binary import is_binary
+
+    return path.is_file() and is_binary(path)
+
+
+def open_kenlm(path: Path, options: OpenOptions, progress: Progress) -> CausalModel:
+    """Read a binary file of KenLM's. Raises ModelFormatError, SettingError."""
+    from chainrule.ngram.kenlm.read import read_binary
+
+    model, vocabulary = read_binary(path, progress)
+    return _opened(path, model, model.level_sizes, vocabulary, options, [])
+
+
+def _opened(
+    path: Path,
+    engine: Any,
+    level_sizes: Sequence[int],
+    vocabulary: Vocabulary,
+    options: OpenOptions,
+    warnings: list[str],
+) -> CausalModel:
+    """Return the model of a file, which does not say how its text was split. Raises ModelFormatError, SettingError."""
+    from chainrule.models.files.tokenizers import saved_tokenizer
+    from chainrule.models.language_models import CausalModel
+    from chainrule.text.tokenization.build import splitter_of
+    from chainrule.text.tokenization.splitters import Normaliser, splitter_marked_in
+    from chainrule.text.tokenization.subword_decoders import looks_like_pieces
+    from chainrule.text.tokenization.tokenizer import Tokenizer
+
+    config = options.tokenizer_config
+    if config is None:
+        tokenizer = Tokenizer(splitter_marked_in(vocabulary.tokens()), vocabulary)
+        if tokenizer.name != "whitespace":
+            warnings.append(
+                f"{path}: its tokens have the marks of the {tokenizer.name} tokenizer, which is used to split texts"
+            )
+        elif looks_like_pieces(vocabulary.tokens()):
+            warnings.append(
+                f"{path}: its tokens look like subword pieces; set tokenizer to the path of their tokenizer.json"
+            )
+    else:
+        saved = saved_tokenizer(config)
+        splitter = splitter_of(os.fspath(config.kind)) if saved is None else saved.splitter
+        normaliser = Normaliser(config.normalise) if saved is None else saved.normaliser
+        tokenizer = Tokenizer(splitter, vocabulary, normaliser=normaliser)
+    record = {"read_from": str(path), "ngrams": list(level_sizes), "warnings": warnings, "chainrule": __version__}
+    return CausalModel("ngram", engine, tokenizer, record)
