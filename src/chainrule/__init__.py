@@ -85,7 +85,7 @@ _PUBLIC = {
     "decoding.text_generator": ("FormProbability", "form_probability"),
     "errors": ("ChainruleError", "EstimationError", "ModelFormatError", "OutputError", "SettingError", "TextError"),
     "evaluation.classification": ("Classification",),
-    "evaluation.comparison": ("Comparison",),
+    "features.compare.comparison": ("Comparison",),
     "evaluation.measurement": ("Measurement",),
     "features.vision.object_detection": ("BoxMeasurement",),
     "evaluation.texts.text_scores": ("TextScores", "measure_captions", "measure_summaries", "measure_translations"),

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from chainrule.errors import SettingError as SettingError
     from chainrule.errors import TextError as TextError
     from chainrule.evaluation.classification import Classification as Classification
-    from chainrule.evaluation.comparison import Comparison as Comparison
     from chainrule.evaluation.measurement import Measurement as Measurement
     from chainrule.evaluation.texts.text_scores import TextScores as TextScores
     from chainrule.evaluation.texts.text_scores import measure_captions as measure_captions
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from chainrule.features.compare.compare import compare as compare
     from chainrule.features.compare.compare import compare_families as compare_families
     from chainrule.features.compare.compare import compare_smoothings as compare_smoothings
+    from chainrule.features.compare.comparison import Comparison as Comparison
     from chainrule.features.compare.report import write_report as write_report
     from chainrule.features.compare.smoothings import SmoothingTable as SmoothingTable
     from chainrule.features.compare.supervised import LabelComparison as LabelComparison

@@ -232,6 +232,9 @@ ROWS = (
     ("evaluate", "caption", Lazy("chainrule.features.vision.shell_evaluate:EVALUATE")),
     ("evaluate", "speech", Lazy("chainrule.features.speech.shell:EVALUATE")),
     ("evaluate", "classifier", Lazy("chainrule.features.classify.shell:EVALUATE")),
+    ("count", "together", Lazy("chainrule.features.vectors.shell_count:COUNT")),
+    ("train ngram", "spark", Lazy("chainrule.features.spark.shell:TRAIN")),
+    ("complete", "typing", Lazy("chainrule.features.correct.shell_typing:TypingOptions")),
     ("classify.attention", "tree", Lazy("chainrule.features.trees.draw_trees:draw_trees")),
     ("classify.inspect", "picture", Lazy("chainrule.features.vision.inspect:inspect_pictures")),
 )

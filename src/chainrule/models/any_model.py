@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from typing import Self
 
     from chainrule.base.progress import Progress
+    from chainrule.decoding.chat.conversation import Answering
     from chainrule.drawing.drawn import Drawn
+    from chainrule.models.drafting import Drafting
     from chainrule.models.model_info import ModelInfo
     from chainrule.models.open_options import OpenOptions
     from chainrule.models.progress_line import ProgressOption
@@ -49,6 +51,13 @@ class AnyModel:
         Raises SettingError.
         """
         raise self._lacks("attention to show")
+
+    def answering(self, template: str | None = None, draft: Drafting | None = None) -> Answering:
+        """Return what answers the messages of a conversation. template: in Jinja, in place of the model's own.
+
+        Raises SettingError.
+        """
+        raise self._lacks("answers to messages")
 
     def drawn_network(self) -> Any:
         """Return the network, with the configuration that `draw` draws; None where there is none."""

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from functools import wraps
-from inspect import Parameter as InspectParameter
-from inspect import signature
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import CycloptsError, Parameter
@@ -21,6 +18,7 @@ from chainrule.cli.shared.options import (
     TextFiles,
     flag,
 )
+from chainrule.cli.shared.parts import with_flags
 from chainrule.cli.shared.screen import note, print_json, progress_bar
 from chainrule.cli.shared.texts import DEFAULT_READING, Strict, TextOptions, bad_records, note_repairs, text_for
 from chainrule.errors import TextError
@@ -62,26 +60,7 @@ _PSEUDO = {
 _KINDS: dict[str, ShellMeasure] = {family: lazy.get() for family, lazy in rows("evaluate").items()}
 
 
-def _of_every_kind(function: Any) -> Any:
-    """Give a function whose last parameter is flags by family a parameter for each kind in the registry."""
-    own = signature(function)
-    *shared, _ = own.parameters.values()
-    of_kinds = [
-        InspectParameter(family, InspectParameter.KEYWORD_ONLY, default=kind.none, annotation=kind.flags)
-        for family, kind in _KINDS.items()
-    ]
-
-    @wraps(function)
-    def with_kinds(*arguments: Any, **keywords: Any) -> None:
-        flags = {family: keywords.pop(family, kind.none) for family, kind in _KINDS.items()}
-        function(*arguments, **keywords, flags=flags)
-
-    with_kinds.__signature__ = own.replace(parameters=[*shared, *of_kinds])  # type: ignore[attr-defined]
-    with_kinds.__annotations__ |= {family: kind.flags for family, kind in _KINDS.items()}
-    return with_kinds
-
-
-@_of_every_kind
+@with_flags({family: (kind.flags, kind.none) for family, kind in _KINDS.items()})
 def evaluate(
     model: ModelPath,
     /,

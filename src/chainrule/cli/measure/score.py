@@ -267,7 +267,7 @@ def _print_sentences(
 ) -> None:
     """field: that of records which has the text."""
     from chainrule.base.threads import map_in_order
-    from chainrule.drawing.score_lines import sentence_lines, sentences_as_json
+    from chainrule.evaluation.score_lines import sentence_lines, sentences_as_json
     from chainrule.text.corpus.records import after_fields
 
     if json:

@@ -109,20 +109,12 @@ def chat(
 
 def _open(model: Path, template: Path | None, drafting: Drafting | None) -> Answering:
     """A model on this machine. Raises ChainruleError, CycloptsError."""
-    from chainrule.features.seq2seq.model import PairChat, Seq2SeqModel
-    from chainrule.models.files.opening import load, model_class_at
-    from chainrule.models.language_models import CausalModel
+    from chainrule.models.any_model import AnyModel
 
     with progress_bar() as progress:
-        if model_class_at(model) is not Seq2SeqModel:
-            loaded = open_model(model, None, None, progress, kind=CausalModel)
-            with prefix_errors(str(model)):
-                return loaded.chat_model_with(None if template is None else _text_of(template), drafting)
-        if template is not None:
-            raise CycloptsError(msg=f"--template is for models that continue texts; {model} reads conversations.")
-        if drafting is not None:
-            raise CycloptsError(msg=f"--draft is for models that continue texts; {model} reads conversations.")
-        return PairChat(load(model, Seq2SeqModel, progress=progress).generator)
+        loaded = open_model(model, None, None, progress, kind=AnyModel)
+        with prefix_errors(str(model)):
+            return loaded.answering(None if template is None else _text_of(template), drafting)
 
 
 def _text_of(template: Path) -> str:

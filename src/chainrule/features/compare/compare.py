@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from chainrule.base.progress import Progress
-    from chainrule.evaluation.comparison import Comparison
+    from chainrule.features.compare.comparison import Comparison
     from chainrule.text.corpus.corpus import Paths, Source
 
     AnyModel = Model | str | os.PathLike[str]

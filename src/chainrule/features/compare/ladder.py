@@ -12,7 +12,7 @@ import numpy as np
 from chainrule.base.progress import Progress, silent
 from chainrule.decoding.config import Limits
 from chainrule.errors import EstimationError, SettingError, prefix_errors
-from chainrule.evaluation.comparison import Comparison, Contender
+from chainrule.features.compare.comparison import Comparison, Contender
 from chainrule.kinds import CAUSAL_NETWORK, configs_of
 from chainrule.mixture.config import MixtureConfig
 from chainrule.mixture.uniform import UniformConfig, UniformModel

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from chainrule.base.progress import Progress
-    from chainrule.evaluation.comparison import Comparison
+    from chainrule.features.compare.comparison import Comparison
     from chainrule.features.compare.smoothings import SmoothingTable
     from chainrule.text.corpus.corpus import Source
     from chainrule.text.tokenization.vocabulary import Markers

@@ -35,6 +35,7 @@ from chainrule.features.correct.corrector.error_rate import RATE_OF_WORDS, are_l
 from chainrule.features.correct.corrector.formats import format_of, read_as
 from chainrule.features.correct.corrector.word_index import WordIndex
 from chainrule.features.correct.measures import UNCHANGED, calibrate, judge_changes
+from chainrule.features.correct.options import ChannelFirst, CorrectOptions, CorrectorOptions, TuneOptions
 from chainrule.features.rescore.rescore import scorer_of
 from chainrule.features.seq2seq.model import Seq2SeqModel
 from chainrule.features.seq2seq.options import TargetBeam
@@ -48,7 +49,6 @@ from chainrule.text.lookup import looked_up
 from chainrule.text.numbers import number_of
 from chainrule.text.parallel import Pairs
 from chainrule.text.tokenization.config import OF_WORDS
-from chainrule.verbs.text_options import ChannelFirst, CorrectOptions, CorrectorOptions, TuneOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

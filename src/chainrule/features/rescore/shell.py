@@ -23,9 +23,9 @@ from chainrule.cli.shared.options import (
 )
 from chainrule.cli.shared.screen import note, print_json, progress_bar
 from chainrule.errors import OutputError, SettingError, TextError, prefix_errors
+from chainrule.features.rescore.options import RescoreOptions
 from chainrule.text.corpus.reading import FORMATS, text_suffix
 from chainrule.text.numbers import number_of
-from chainrule.verbs.text_options import RescoreOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

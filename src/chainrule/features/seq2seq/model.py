@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from chainrule.decoding.config import Limits, SamplingConfig
     from chainrule.drawing.attention import AttentionMaps
     from chainrule.features.seq2seq.network.model import NeuralSeq2SeqModel
+    from chainrule.models.drafting import Drafting
     from chainrule.models.model_info import ModelInfo
     from chainrule.models.open_options import OpenOptions
     from chainrule.text.parallel import Pairs
@@ -155,6 +156,12 @@ class Seq2SeqModel(AnyModel):
         from chainrule.features.seq2seq.attend import attend_pair
 
         return attend_pair(self, source, target)
+
+    def answering(self, template: str | None = None, draft: Drafting | None = None) -> PairChat:
+        """As `AnyModel.answering`; the history of the conversation is the source."""
+        if template is not None or draft is not None:
+            raise SettingError("template and draft are for models that continue texts; this one reads conversations")
+        return PairChat(self.generator)
 
     def drawn_network(self) -> Any:
         """As `AnyModel.drawn_network`."""

@@ -23,8 +23,8 @@ from chainrule.cli.shared.options import (
 )
 from chainrule.cli.shared.screen import on_one_line, print_json, progress_bar
 from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, note_repairs
+from chainrule.features.vectors.options import NearestOptions
 from chainrule.features.vectors.shell_evaluate import open_vectors
-from chainrule.verbs.text_options import NearestOptions
 
 VectorsPath = Annotated[Path, Parameter(help="Word vectors: a folder, or a file of word2vec, GloVe or fastText.")]
 Restrict = Annotated[

@@ -17,13 +17,12 @@ from chainrule.base.options import takes
 from chainrule.base.scratch import token_counts
 from chainrule.base.threads import start_in_thread
 from chainrule.errors import SettingError, TextError
-from chainrule.features.open.adapters import is_peft
 from chainrule.kinds import CAUSAL_NETWORK, MASKED_MODEL, kinds
 from chainrule.models.adapters import adapter_record, check_no_adapter
 from chainrule.models.families.family import Counting
 from chainrule.models.families.table import FAMILIES, check_learns_from_text, config_of, family_of
 from chainrule.models.files.folders import build_model
-from chainrule.models.files.opening import load
+from chainrule.models.files.opening import load, opener_of
 from chainrule.models.files.tokenizers import tokenize_source
 from chainrule.models.model import Model
 from chainrule.models.progress_line import showing
@@ -40,7 +39,6 @@ from chainrule.neural.config import settings_of
 from chainrule.ngram.config import DiskPlan, NGramConfig, check_limitable, check_tunable, ignore_plan
 from chainrule.protocol import END, UNKNOWN
 from chainrule.storage.config_json import read_config
-from chainrule.storage.hugging_face import is_hugging_face
 from chainrule.text.corpus.corpus import Source, source_of
 from chainrule.text.corpus.reading import document_in
 from chainrule.text.tokenization.config import TokenizerConfig, as_config
@@ -447,7 +445,7 @@ def adapter_of(options: AdapterConfig) -> AdapterConfig | None:
 
 def network_config_of(folder: Path) -> NetworkConfig:
     """The settings of a network, in a folder or a file. Raises SettingError if it is none; ModelFormatError."""
-    if folder.is_file() or is_peft(folder) or is_hugging_face(folder):
+    if opener_of(folder) is not None:
         model = load(folder, Model)
         _check_trainable(folder, model.family)
         own: NetworkConfig = model.engine.network.config
