@@ -14,7 +14,7 @@ __version__ = "0.1.0"
 # The public names of each module below chainrule; type checkers and editors read them in `__init__.pyi`.
 _PUBLIC = {
     "verbs.verify": ("verify", "verify_distribution"),
-    "verbs.convert": ("convert", "convert_vectors"),
+    "verbs.convert": ("convert",),
     "verbs.mix": ("exchange", "merge", "mix"),
     "verbs.prune": ("prune_by_entropy", "prune_to_text", "prune_to_vocabulary"),
     "features.classify.model": ("ClassifierModel",),

@@ -190,7 +190,6 @@ if TYPE_CHECKING:
     from chainrule.training.config import TrainingRun as TrainingRun
     from chainrule.verbs.attend import attend as attend
     from chainrule.verbs.convert import convert as convert
-    from chainrule.verbs.convert import convert_vectors as convert_vectors
     from chainrule.verbs.draw import Drawing as Drawing
     from chainrule.verbs.draw import draw as draw
     from chainrule.verbs.draw import draw_sizes as draw_sizes

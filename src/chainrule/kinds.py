@@ -53,6 +53,8 @@ class Opener(NamedTuple):
     path, whether it is such, by its name or a few bytes. opened: of a path, `OpenOptions` and a progress callback, the
     model. model: of a path, the class of the model, or None where only opening it tells. tokenizer: of a path, its
     tokenizer alone. contents: of a path, names and values that say what is in it, also where it cannot be opened.
+    adapter: of a path, a network's configuration, the record of the files that it came with and the shapes of its
+    arrays, an adapter to put on it; None where it is no adapter.
     """
 
     title: str
@@ -61,6 +63,20 @@ class Opener(NamedTuple):
     model: Lazy | None = None
     tokenizer: Lazy | None = None
     contents: Lazy | None = None
+    adapter: Lazy | None = None
+
+
+class Writer(NamedTuple):
+    """A format of others that a model is written in.
+
+    name: the ending of a file, or what `convert --to` names. write: of a model, a path, settings or None, overwrite and
+    progress. check: of a path and overwrite, before the work. settings: the class of what `convert` may set.
+    """
+
+    name: str
+    write: Lazy
+    check: Lazy
+    settings: Lazy | None = None
 
 
 CAUSAL_MODEL = Lazy("chainrule.models.language_models:CausalModel")
@@ -176,7 +192,18 @@ KINDS = (
 _OPEN = "chainrule.features.open"
 _OPENING = f"{_OPEN}.openers"
 OPENERS = (
-    Opener("an adapter of peft", Lazy(f"{_OPEN}.adapters:is_peft"), Lazy(f"{_OPENING}:open_peft")),
+    Opener(
+        "an adapter of peft",
+        Lazy(f"{_OPEN}.adapters:is_peft"),
+        Lazy(f"{_OPENING}:open_peft"),
+        adapter=Lazy(f"{_OPEN}.adapters:read_peft"),
+    ),
+    Opener(
+        "",
+        Lazy(f"{_OPEN}.gguf.adapters:is_gguf_adapter"),
+        Lazy(f"{_OPENING}:refuse_gguf_adapter"),
+        adapter=Lazy(f"{_OPEN}.gguf.adapters:read_gguf_adapter"),
+    ),
     Opener(
         "a Hugging Face folder",
         Lazy("chainrule.storage.hugging_face:is_hugging_face"),
@@ -222,6 +249,23 @@ OPENERS = (
         Lazy("chainrule.features.vectors.model:open_vectors_file"),
         Lazy("chainrule.features.vectors.model:class_of_file"),
     ),
+)
+
+_WRITING = f"{_OPEN}.writers"
+_EXPORTS = "chainrule.features.exports"
+_NGRAM_FILES = "chainrule.models.files.ngram_files"
+WRITERS = (
+    Writer(".arpa", Lazy(f"{_NGRAM_FILES}:write_arpa_file"), Lazy(f"{_NGRAM_FILES}:check_ngram_file")),
+    Writer(".fst.txt", Lazy(f"{_EXPORTS}.writers:write_automaton"), Lazy(f"{_EXPORTS}.writers:check_automaton")),
+    Writer(
+        ".combined",
+        Lazy(f"{_EXPORTS}.writers:write_words"),
+        Lazy(f"{_NGRAM_FILES}:check_ngram_file"),
+        Lazy(f"{_EXPORTS}.config:WordListConfig"),
+    ),
+    Writer("hugging-face", Lazy(f"{_WRITING}:write_hugging_face"), Lazy(f"{_WRITING}:check_hugging_face")),
+    Writer("peft", Lazy(f"{_WRITING}:write_peft"), Lazy(f"{_WRITING}:check_peft")),
+    Writer("gguf-adapter", Lazy(f"{_WRITING}:write_gguf_adapter"), Lazy("chainrule.base.files:check_new_file")),
 )
 
 # Rows of tables that features have: the table, the name of the row, and what it stands for.

@@ -68,8 +68,7 @@ def adapted(path: Path, base: Model) -> tuple[Any, dict[str, Any]]:
 
     Raises ModelFormatError where the adapter is for another base; SettingError.
     """
-    from chainrule.features.open.adapters import is_peft, read_peft
-    from chainrule.features.open.gguf.adapters import is_gguf_adapter, read_gguf_adapter
+    from chainrule.models.files.opening import opener_of
     from chainrule.neural.adapters import attach, describe, fingerprint
     from chainrule.neural.saving import engine_of, shapes_in, shared_network
 
@@ -77,10 +76,11 @@ def adapted(path: Path, base: Model) -> tuple[Any, dict[str, Any]]:
         raise SettingError(f"{path}: is an adapter of a network, but its base is of family {base.family!r}")
     network = shared_network(base.engine)
     where = os.fspath(base.record.get("opened_from", ""))
-    is_file = is_gguf_adapter(path)
-    if is_file or is_peft(path):
-        read = read_gguf_adapter if is_file else read_peft
-        adapter = read(path, network.config, base.record.get("hugging_face"), shapes_in(network))
+    opener = opener_of(path)
+    if opener is not None:
+        if opener.adapter is None:
+            raise ModelFormatError(f"{path}: is {opener.title or 'no adapter'}; expected an adapter")
+        adapter = opener.adapter.get()(path, network.config, base.record.get("hugging_face"), shapes_in(network))
         with opening_folder(path):
             attach(network, adapter.scale, adapter.named())
         said = {

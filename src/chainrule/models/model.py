@@ -15,19 +15,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 from chainrule.base.arguments import as_path
-from chainrule.base.files import NGRAM_FILE_SUFFIXES, ends_in
 from chainrule.errors import SettingError, WrongModelError
 from chainrule.models.any_model import AnyModel, describe_wrong_kind
 from chainrule.models.families.table import FAMILIES
 from chainrule.models.files.adapter_files import save_adapter
 from chainrule.models.files.model_card import model_card
-from chainrule.models.files.ngram_files import save_ngram_file
 from chainrule.models.files.tokenizers import tokenizer_entry
+from chainrule.models.files.writing import writer_of
 from chainrule.models.model_info import ModelParts, info_of_model, size_of
 from chainrule.models.open_options import set_reading
 from chainrule.models.progress_line import ProgressOption, callback, shows_progress
-from chainrule.storage.hugging_face import write_folder
-from chainrule.storage.model_folder import CARD, SPELLER_ARRAYS, TOKENIZER, VOCABULARY_ARRAYS, save_model
+from chainrule.storage.model_folder import SPELLER_ARRAYS, TOKENIZER, VOCABULARY_ARRAYS, save_model
 from chainrule.text.corpus.reading import document_in
 
 if TYPE_CHECKING:
@@ -75,22 +73,6 @@ def save_folder(parts: ModelParts, path: Path, *, overwrite: bool, progress: Pro
         overwrite=overwrite,
         progress=progress,
     )
-
-
-def save_hugging_face(parts: ModelParts, path: Path, *, overwrite: bool, progress: Progress) -> None:
-    """Saves a folder that transformers opens. Raises OutputError; SettingError if it has no such model."""
-    family = FAMILIES[parts.family]
-    if family.job not in ("continue", "fill", "embed") or not family.embeds:
-        raise SettingError(
-            f"a model of family {parts.family!r} cannot be written for transformers, which opens networks; save a "
-            "model folder"
-        )
-    from chainrule.features.open.exporting import export_model
-
-    _, arrays = family.to_state(parts.engine)
-    exported = export_model(parts.engine.network.config, arrays, parts.tokenizer, parts.record)
-    files = {**exported.files, CARD: model_card(info_of_model(parts).rows()).encode("utf-8", "replace")}
-    write_folder(path, files, exported.tensors, overwrite=overwrite, progress=progress)
 
 
 _DOES: dict[Task, str] = {
@@ -319,5 +301,8 @@ class Model(AnyModel):
         """
         progress = callback(progress)
         path = as_path(path)
-        save = save_ngram_file if ends_in(path, NGRAM_FILE_SUFFIXES) else save_folder
-        save(self.parts, path, overwrite=overwrite, progress=progress)
+        writer = writer_of(path)
+        if writer is None:
+            save_folder(self.parts, path, overwrite=overwrite, progress=progress)
+        else:
+            writer.write.get()(self, path, None, overwrite=overwrite, progress=progress)

@@ -9,7 +9,6 @@ from chainrule import __version__
 from chainrule.errors import ModelFormatError
 from chainrule.features.open import pictures
 from chainrule.features.open.adapters import read_config
-from chainrule.features.open.gguf.adapters import is_gguf_adapter
 from chainrule.features.open.gguf.reading import is_gguf_of_sources, open_gguf_checkpoint
 from chainrule.features.open.importing import import_checkpoint, import_pair, import_tokenizer, is_pair
 from chainrule.features.open.llama2c import describe_wrong_size, open_llama2c
@@ -59,6 +58,14 @@ def tokenizer_of_folder(path: Path) -> Tokenizer:
     return import_tokenizer(open_folder(path))
 
 
+def refuse_gguf_adapter(path: Path, options: OpenOptions, progress: Progress) -> AnyModel:
+    """Raises ModelFormatError: an adapter by itself cannot be opened."""
+    raise ModelFormatError(
+        f"{path}: is an adapter, and a GGUF file does not say where its base is; chainrule convert BASE OUTPUT "
+        f"--adapter {path} merges them"
+    )
+
+
 def class_of_gguf(path: Path) -> type[AnyModel] | None:
     """Return the class that a GGUF file opens as, where that is told without opening it. Raises ModelFormatError."""
     return kinds()["conditional"].model.get() if is_gguf_of_sources(path) else None
@@ -66,11 +73,6 @@ def class_of_gguf(path: Path) -> type[AnyModel] | None:
 
 def open_gguf(path: Path, options: OpenOptions, progress: Progress) -> AnyModel:
     """Open a GGUF file. Raises ModelFormatError, SettingError."""
-    if is_gguf_adapter(path):
-        raise ModelFormatError(
-            f"{path}: is an adapter, and a GGUF file does not say where its base is; chainrule convert BASE OUTPUT "
-            f"--adapter {path} merges them"
-        )
     checkpoint = open_gguf_checkpoint(path)
     if is_gguf_of_sources(path):
         return _pair(checkpoint, progress)
