@@ -108,7 +108,7 @@ VERBS = {
     | MIXING,
     "evaluate": {"MODEL", "TEXTS", "--minimal-pairs", "--pseudo", "--strict", "--tokenizer", "--markers", "--ends"}
     | {"--source", "--target", "--pairs", "--pictures", "--vectors", "--beam", "--max-tokens"}
-    | {"--similarity", "--analogies", "--restrict", "--rule", "--unknown", "--json", "--label-field"}
+    | {"--similarity", "--analogies", "--restrict", "--rule", "--unknown", *RESULT, "--label-field"}
     | {"--suite", "--word-ends", "--lm", "--alpha", "--beta"}
     | READING,
     "score": {"MODEL", "TEXT", "--tokens", "--words", "--characters", "--bytes", "--tokenizer", "--markers", "--json"}

@@ -46,7 +46,6 @@ WITHOUT_ROWS = {
     "attend": "draws a page",
     "inspect": "draws a page",
     "info": "prints one card of a model",
-    "evaluate": "prints the figures of one model",
     "complete": "answers each line while one types",
     "chat": "talks",
     "lsp": "talks to editors",
@@ -98,6 +97,13 @@ class Case(NamedTuple):
 
 
 WITH_ROWS = {
+    "evaluate": [
+        Case("lm/ heldout.txt", None),
+        Case("lm/ --minimal-pairs minimal.jsonl", of_a_list),
+        Case("labels/ labelled.tsv", None),
+        Case("mt/ --pairs train.tsv", None),
+        Case("words/ --analogies questions.txt", None),
+    ],
     "score": [Case("lm/ heldout.txt --words", None), Case("lm/ heldout.txt", None)],
     "next": [Case("lm/ 'I visited San' --top 5", of_a_list)],
     "generate": [Case("lm/ 'I visited San' -n 3 --seed 1"), Case("lm/ I -n 2 --beam 3 --max-tokens 4")],
@@ -169,6 +175,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     path = tmp_path_factory.mktemp("rows")
     write_files(path)
     (path / "tagged.tsv").write_text("the\tD\ndog\tN\n\na\tD\nriver\tN\n\n" * 10)
+    (path / "minimal.jsonl").write_text('{"sentence_good": "the dog bit the man", "sentence_bad": "dog the bit"}\n')
+    (path / "questions.txt").write_text(": words\nman woman king queen\n")
     (path / "pixels").mkdir()
     random, lines = np.random.default_rng(1), []
     for i in range(40):

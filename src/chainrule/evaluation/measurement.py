@@ -161,6 +161,10 @@ class Measurement:
             "signature": self.signature,
         }
 
+    def to_records(self) -> list[dict[str, Any]]:
+        """A row of the figures."""
+        return [self.to_dict()]
+
     def as_json(self) -> dict[str, Any]:
         """The figures by name for JSON, with null for infinity."""
         figures: dict[str, Any] = finite_figures(self.to_dict())

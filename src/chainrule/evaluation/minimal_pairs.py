@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.base.progress import Progress, silent
+from chainrule.base.tables import text_table
 from chainrule.errors import TextError
-from chainrule.evaluation.resampling import wilson_interval
+from chainrule.evaluation.resampling import share_cells, wilson_interval
 from chainrule.protocol import END, UNKNOWN
 from chainrule.text.corpus.reading import FORMATS, text_suffix
 from chainrule.text.corpus.records import as_written, json_objects, raise_error, read_field
@@ -93,6 +94,20 @@ class GroupAccuracy:
     def as_json(self) -> dict[str, Any]:
         rules = {rule: accuracy.as_json() for rule, accuracy in self.by_rule.items()}
         return {"kind": self.kind, "name": self.name, "pairs": self.pairs, **rules}
+
+
+def pairs_table(groups: Sequence[GroupAccuracy]) -> str:
+    """The accuracies in a table, for people."""
+    titles = {"sum": "sum", **{rule: f"per {rule}" for rule in RULES[1:]}}
+    header = ["", "pairs", *(cell for rule in RULES for cell in (titles[rule], "95 %")), "ties"]
+    rows = []
+    for group in groups:
+        figures = [
+            cell for rule in RULES for cell in share_cells(group.by_rule[rule].share, group.by_rule[rule].interval)
+        ]
+        name = group.name if group.kind == "set" else f"{group.kind} {group.name}".rstrip()
+        rows.append([name, f"{group.pairs:,}", *figures, f"{group.by_rule['sum'].ties:,}"])
+    return text_table(header, rows)
 
 
 def read_pairs(names: Iterable[str], on_bad: OnBad = raise_error) -> list[MinimalPair]:

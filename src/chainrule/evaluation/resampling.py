@@ -193,3 +193,9 @@ def _bounds(figures: Float64[ndarray, " resamples"], level: float = LEVEL) -> tu
     else:
         low, high = np.quantile(figures, [tail, 1 - tail])
     return float(low), float(high)
+
+
+def share_cells(share: float, interval: tuple[float, float]) -> tuple[str, str]:
+    """A share and its interval, as cells of a table in percent."""
+    low, high = interval
+    return f"{share:.1%}", f"{100 * low:.1f}-{100 * high:.1f}"

@@ -25,8 +25,9 @@ import numpy as np
 
 from chainrule.base.json import parse_json
 from chainrule.base.progress import Progress, silent
+from chainrule.base.tables import text_table
 from chainrule.errors import TextError
-from chainrule.evaluation.resampling import wilson_interval
+from chainrule.evaluation.resampling import share_cells, wilson_interval
 from chainrule.evaluation.surprisal import log_word_ends
 from chainrule.evaluation.token_scores import score_tokens
 from chainrule.text.corpus.plain_text import lines_of
@@ -127,6 +128,20 @@ class SuiteAccuracy:
     def as_json(self) -> dict[str, Any]:
         predictions = [{"formula": formula, **accuracy.as_json()} for formula, accuracy in self.predictions]
         return {"suite": self.name, **self.all.as_json(), "predictions": predictions}
+
+
+def suites_table(suites: Sequence[SuiteAccuracy]) -> str:
+    """The accuracies in a table, for people: of suites, of each of several predictions, and the mean over suites."""
+    rows = []
+    for suite in suites:
+        parts = suite.predictions if len(suite.predictions) > 1 else ()
+        for name, own in ((suite.name, suite.all), *((f"  {formula}", accuracy) for formula, accuracy in parts)):
+            rows.append([name, f"{own.items:,}", *share_cells(own.share, own.interval), f"{own.ties:,}"])
+    if len(suites) > 1:
+        items, ties = sum(suite.all.items for suite in suites), sum(suite.all.ties for suite in suites)
+        mean = sum(suite.all.share for suite in suites) / len(suites)
+        rows.append([f"mean of {len(suites)} suites", f"{items:,}", f"{mean:.1%}", "", f"{ties:,}"])
+    return text_table(["suite", "items", "accuracy", "95 %", "ties"], rows)
 
 
 def judge_suites(

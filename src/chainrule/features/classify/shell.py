@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.base.progress import silent
+from chainrule.cli.shared.measures import Given, ShellMeasure
 from chainrule.cli.shared.models import open_model
 from chainrule.cli.shared.options import FILE, ModelMarkerRule, Needs, TextFile
 from chainrule.cli.shared.results import TO_SCREEN, ResultOptions
 from chainrule.cli.shared.screen import note, progress_bar
-from chainrule.cli.shared.texts import (
-    DEFAULT_READING,
-    LabelField,
-    LabelledOptions,
-    Strict,
-    TextOptions,
-    bad_records,
-    note_repairs,
-)
+from chainrule.cli.shared.texts import DEFAULT_READING, Strict, TextOptions, bad_records, note_repairs
+from chainrule.features.classify.shell_columns import LabelField, labelled_of
 from chainrule.features.classify.shell_train import assess
-
-if TYPE_CHECKING:
-    from chainrule.text.tokenization.vocabulary import Markers
 
 
 def classify(
@@ -68,7 +60,8 @@ def classify(
         raise CycloptsError(msg="--page draws predicted labels; leave out --data.")
     show.check(*(name for name in (text, data) if name is not None))
     if data is not None:
-        show_accuracy(model, data, markers, reading.labelled(label_field), strict=strict, show=show)
+        given = Given((data,), reading, None, markers, ends=True, strict=strict, show=show, flags={})
+        measure_classifier(model, LabelFlags(label_field=label_field), given)
         return
     with progress_bar() as progress:
         labeller = open_model(model, None, markers, progress, kind=ClassifierModel)
@@ -84,7 +77,7 @@ def classify(
                 boxes = boxes_of(labeller, text, progress)
                 show.show_all(own for own in boxes if show.json or own.records)  # of none, there is no line
                 return
-            inputs = reading.labelled(label_field).inputs(kind, text, config_of(labeller.classifier), progress)
+            inputs = labelled_of(reading, label_field).inputs(kind, text, config_of(labeller.classifier), progress)
             found = labeller.classify(inputs) if page is None else labeller.draw(inputs, page, overwrite=show.overwrite)
             show.show_all(labels_of(labeller.classifier, inputs, found))
             return
@@ -99,17 +92,33 @@ def classify(
         note(message)
 
 
-def show_accuracy(
-    model: Path, data: str, markers: Markers | None, columns: LabelledOptions, *, strict: bool, show: ResultOptions
-) -> None:
-    """Prints how well a classifier labels the labelled inputs of a file."""
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class LabelFlags:
+    """Where a file of labelled inputs has its labels, for a verb that also reads other files."""
+
+    label_field: LabelField = "label"
+
+
+def measure_classifier(model: Path, flags: LabelFlags, given: Given) -> None:
+    """Shows how well a classifier labels the labelled inputs of a file. Raises as `ShellMeasure`."""
     from chainrule.features.classify.inputs import config_of, inputs_of
     from chainrule.features.classify.model import ClassifierModel
 
+    if not given.texts:
+        raise CycloptsError(msg="TEXTS is missing.")
+    if not given.ends or len(given.texts) > 1:
+        raise CycloptsError(
+            msg="A classifier is measured on one file of labelled inputs; leave out the options of texts."
+        )
+    columns = labelled_of(given.reading, flags.label_field)
     with progress_bar() as progress:
-        labeller = open_model(model, None, markers, progress, kind=ClassifierModel)
+        labeller = open_model(model, None, given.markers, progress, kind=ClassifierModel)
         kind, network = inputs_of(labeller.classifier), labeller.classifier
-        with bad_records(strict=strict) as on_bad:
-            examples = columns.read(kind, data, network.unit, config_of(network), on_bad, progress)
+        with bad_records(strict=given.strict) as on_bad:
+            examples = columns.read(kind, given.texts[0], network.unit, config_of(network), on_bad, progress)
         result = assess(labeller, examples, progress)
-    show.show(result)
+    given.show.show(result)
+
+
+EVALUATE = ShellMeasure(LabelFlags, LabelFlags(), measure_classifier)

@@ -28,7 +28,7 @@ from chainrule.cli.shared.results import ResultOptions, check_page, check_plot, 
 from chainrule.cli.shared.screen import progress_bar
 from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, text_for
 from chainrule.drawing.plots import write_plot
-from chainrule.verbs.text_options import DetectOptions
+from chainrule.features.corpus.options import DetectOptions
 
 if TYPE_CHECKING:
     from chainrule.base.progress import Progress

@@ -22,7 +22,7 @@ from chainrule.cli.shared.options import (
 from chainrule.cli.shared.results import ResultOptions, check_table, write_table
 from chainrule.cli.shared.screen import note, progress_bar
 from chainrule.features.prompt.config import unescaped
-from chainrule.verbs.text_options import PromptOptions
+from chainrule.features.prompt.options import PromptOptions
 
 
 def prompt(

@@ -83,6 +83,10 @@ class PairMeasurement:
             "signature": self.signature,
         }
 
+    def to_records(self) -> list[dict[str, Any]]:
+        """A row of the figures."""
+        return [self.to_dict()]
+
     def as_json(self) -> dict[str, Any]:
         """`to_dict` for JSON, with null for NaN and infinity, and the variant of each score."""
         return {

@@ -29,7 +29,6 @@ from chainrule.cli.shared.options import (
     given_settings,
     refuse,
     refuse_sampling,
-    target_beam,
 )
 from chainrule.cli.shared.results import TO_SCREEN, ResultOptions
 from chainrule.cli.shared.screen import note, print_json, progress_bar
@@ -37,6 +36,7 @@ from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, check_read_
 from chainrule.decoding.config import SamplingConfig
 from chainrule.errors import SettingError
 from chainrule.features.seq2seq.options import LanguageOptions, TargetBeam, WriteOptions
+from chainrule.features.seq2seq.shell_evaluate import target_beam
 
 if TYPE_CHECKING:
     from chainrule.features.seq2seq.generation import GeneratedText
@@ -86,9 +86,10 @@ def translate(
     length ratio with their intervals: to standard error, or as a last line of
     JSON; of several texts of a line, the first is measured.
     """
-    from chainrule.features.seq2seq.model import load_pairs
+    from chainrule.features.seq2seq.model import Seq2SeqModel
     from chainrule.features.seq2seq.results import References, scores_as_json, shown_texts
     from chainrule.features.seq2seq.translate import Translations
+    from chainrule.models.files.opening import load
 
     given = WriteOptions(**given_settings(options)).given
     _check(search, sampling, nbest, alignments=alignments, is_sampled=sample, in_rows=show.in_rows)
@@ -111,7 +112,9 @@ def translate(
                 progress,
             )
         chosen = LanguageOptions(**given_settings(languages))
-        loaded = load_pairs(model, progress=progress).with_languages(chosen.source_language, chosen.target_language)
+        loaded = load(model, Seq2SeqModel, progress=progress).with_languages(
+            chosen.source_language, chosen.target_language
+        )
         if loaded.needs_language:
             raise SettingError(f"{model}: writes several languages; choose one with --target-language")
         loaded.generator.constraints(given.get("begin", ""), given.get("max_tokens"))  # wrong ones are no line's fault

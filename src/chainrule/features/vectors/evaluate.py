@@ -89,6 +89,11 @@ class VectorsMeasurement:
             "by_ngrams": self.by_ngrams,
         }
 
+    def notes(self) -> list[str]:
+        """How many words have no vectors of their own."""
+        words = f"{self.by_ngrams:,} unknown words got their vectors from their character n-grams"
+        return [words] if self.by_ngrams else []
+
     def to_records(self) -> list[dict[str, Any]]:
         """A row for each set of pairs, then for each section of analogies: for pandas.DataFrame."""
         sets = [

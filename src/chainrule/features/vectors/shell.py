@@ -12,7 +12,7 @@ from cyclopts import CycloptsError, Parameter
 
 from chainrule.base.results import Shown, row
 from chainrule.base.tables import on_one_line
-from chainrule.cli.shared.models import open_model, open_vectors
+from chainrule.cli.shared.models import open_model
 from chainrule.cli.shared.options import (
     NO_FLAGS,
     Flags,
@@ -25,7 +25,8 @@ from chainrule.cli.shared.options import (
 from chainrule.cli.shared.results import TO_SCREEN, ResultOptions
 from chainrule.cli.shared.screen import progress_bar
 from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, note_repairs
-from chainrule.verbs.text_options import NearestOptions
+from chainrule.features.vectors.options import NearestOptions
+from chainrule.features.vectors.shell_evaluate import open_vectors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -65,10 +66,11 @@ def nearest_words(
     Columns: the cosine of the vectors; the text, with the word in brackets, or
     the word.
     """
-    from chainrule.features.vectors.model import is_vectors_folder
+    from chainrule.features.vectors.model import WordVectors
+    from chainrule.models.files.opening import model_class_at
 
     given = given_settings(options)
-    if model.is_file() or is_vectors_folder(model):
+    if model.is_file() or model_class_at(model) is WordVectors:
         if text is not None or {"layer", "pooling"} & given.keys() or reading != DEFAULT_READING or markers is not None:
             raise CycloptsError(msg="Word vectors take only --top, --restrict, --contexts, --json and --output.")
         if contexts and "restrict" in given:
