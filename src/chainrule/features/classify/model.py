@@ -9,7 +9,7 @@ import numpy as np
 
 from chainrule.base.files import check_new_file, replace_file
 from chainrule.errors import SettingError
-from chainrule.features.classify.label_pages import (
+from chainrule.features.classify.shown.label_pages import (
     DrawnGraph,
     DrawnPicture,
     labelled_graphs_page,

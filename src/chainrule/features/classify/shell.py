@@ -52,7 +52,7 @@ def classify(
     """
     from chainrule.features.classify.inputs import BOX_UNIT, PAIR_UNITS, config_of, inputs_of
     from chainrule.features.classify.model import ClassifierModel, check_page
-    from chainrule.features.classify.results import TextLabels, boxes_of, labels_of
+    from chainrule.features.classify.shown.results import TextLabels, boxes_of, labels_of
 
     if data is not None and text != "-":
         raise CycloptsError(msg="--data names the texts; leave out TEXT.")

@@ -87,8 +87,7 @@ def translate(
     JSON; of several texts of a line, the first is measured.
     """
     from chainrule.features.seq2seq.model import Seq2SeqModel
-    from chainrule.features.seq2seq.results import References, scores_as_json, shown_texts
-    from chainrule.features.seq2seq.translate import Translations
+    from chainrule.features.seq2seq.translate import References, Translations, scores_as_json, shown_texts
     from chainrule.models.files.opening import load
 
     given = WriteOptions(**given_settings(options)).given

@@ -64,8 +64,8 @@ def caption(
     """
     from chainrule.drawing.plots import check_picture_target
     from chainrule.features.vision.attend import attend_picture
-    from chainrule.features.vision.captioning import pictures_of, shown_captions
     from chainrule.features.vision.model import CaptionModel
+    from chainrule.features.vision.pictures.captioning import pictures_of, shown_captions
     from chainrule.models.files.opening import load
 
     if not pictures:
