@@ -13,7 +13,7 @@ import chainrule
 from chainrule.evaluation.suites import region_bits
 from chainrule.evaluation.surprisal import Contexts
 from chainrule.protocol import UNKNOWN
-from chainrule.verbs.surprisal import word_documents
+from chainrule.verbs.scored_texts import word_documents
 
 if TYPE_CHECKING:
     from chainrule.models.language_models import CausalModel

@@ -1,4 +1,4 @@
-"""The surprisal of each token, word, character or byte of texts: as lines, as JSON for each document, or as a table."""
+"""The surprisal of each token, word, character or byte of texts, or of whole texts, as a table."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from chainrule.base.json import finite
 from chainrule.base.options import takes
 from chainrule.base.progress import BlockProgress
+from chainrule.base.tables import count_of
 from chainrule.base.threads import map_in_order
 from chainrule.errors import SettingError, TextError
 from chainrule.models.any_model import check_model
@@ -21,194 +22,25 @@ from chainrule.text.corpus.corpus import Corpus, source_of
 from chainrule.text.corpus.records import columns_beside, fields_beside
 from chainrule.text.corpus.writing import check_table_format, rows_in, table_file
 from chainrule.verbs.frequencies import WordFrequencies
+from chainrule.verbs.scored_texts import SINGULAR, shown_units
 from chainrule.verbs.text_options import SurprisalOptions
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Iterator, Sequence
 
-    from jaxtyping import Bool, Float64, Int64
     from numpy import ndarray
 
     from chainrule.base.progress import Progress
-    from chainrule.evaluation.surprisal import By, Contexts, Convention
     from chainrule.models.model import Model
     from chainrule.text.corpus.block import Block
     from chainrule.text.corpus.corpus import Paths, Source
 
 Columns = dict[str, list[Any]]  # of a table: the values of each column, by its name
-_SINGULAR: dict[By, str] = {"tokens": "token", "words": "word", "characters": "character", "bytes": "byte"}
-
-
-@dataclass(frozen=True)
-class Unit:
-    """A token, word, character or byte with its position in the normalised document."""
-
-    text: str
-    log_prob: float  # nats, <unk> for unknown tokens
-    spelled_log_prob: float  # nats, the same with the spelling of unknown tokens
-    text_log_prob: float  # nats, as a piece of the text, spelling and room for unseen words included
-    known: bool
-    start: int  # in code points
-    stop: int
-    start_byte: int
-    stop_byte: int
-
-    def line(self) -> str:
-        columns = f"{self.log_prob:.6f}\t{self.text_log_prob:.6f}\t{self.start}\t{self.stop}\t{_one_line(self.text)}"
-        return columns if self.known else f"{columns}\t<unk>"
-
-    def as_json(self, by: By) -> dict[str, Any]:
-        return {
-            _SINGULAR[by]: self.text,
-            "log_prob": finite(self.log_prob),
-            "text_log_prob": finite(self.text_log_prob),
-            "known": self.known,
-            "start": self.start,
-            "stop": self.stop,
-            "start_byte": self.start_byte,
-            "stop_byte": self.stop_byte,
-        }
-
-
-@dataclass(frozen=True)
-class Document:
-    text: str
-    normalised: str
-    units: list[Unit]
-    tokens: int
-    oov: int
-    word_ends: bool | None = None  # of words: whether each has its own end, in place of that of the word before it
-
-    def with_ends(self, corrections: Float64[ndarray, " words"], of_text: Float64[ndarray, " words"]) -> Document:
-        """The document with corrections added to its words, see `WordFigures`."""
-        units = [
-            replace(
-                unit,
-                log_prob=unit.log_prob + own,
-                spelled_log_prob=unit.spelled_log_prob + own,
-                text_log_prob=unit.text_log_prob + own_of_text,
-            )
-            for unit, own, own_of_text in zip(self.units, corrections.tolist(), of_text.tolist(), strict=True)
-        ]
-        return replace(self, units=units, word_ends=True)
-
-    def lines(self) -> str:
-        return "".join(unit.line() + "\n" for unit in self.units)
-
-    def as_json(self, by: By) -> dict[str, Any]:
-        return {
-            "text": self.text,
-            "log_prob": finite(math.fsum(unit.log_prob for unit in self.units)),
-            "text_log_prob": finite(math.fsum(unit.text_log_prob for unit in self.units)),
-            "tokens": self.tokens,
-            "oov": self.oov,
-            "normalised": self.normalised,
-            **({} if self.word_ends is None else {"word_ends": self.word_ends}),
-            f"{_SINGULAR[by]}_scores": [unit.as_json(by) for unit in self.units],
-        }
-
-
-def word_documents(model: Model, block: Block, *, word_ends: bool, convention: Convention) -> Iterator[Document]:
-    """Scores every word of a block; with word_ends, each with its own end."""
-    from chainrule.evaluation.surprisal import read_block, word_figures
-
-    contexts = read_block(model.language_model, model.tokenizer, block, word_ends=word_ends, convention=convention)
-    parts = model.language_model, model.tokenizer, model.speller.unseen_types
-    figures = word_figures(*parts, block, contexts, word_ends=word_ends)
-    for document, own in zip(documents(model, block, "words", contexts), figures, strict=True):
-        if own.corrections is None or own.text_corrections is None:
-            yield replace(document, word_ends=False)
-        else:
-            yield document.with_ends(own.corrections, own.text_corrections)
-
-
-def documents(model: Model, block: Block, by: By, contexts: Sequence[Contexts] | None = None) -> Iterator[Document]:
-    """Scores every document of a block by unit, see `shown_units`."""
-    found = shown_units(model, block, by, contexts)
-    columns = (found.closed, found.spelled, found.total, ~found.unknown, *found.characters, *found.bytes)
-    units = [Unit(*row) for row in zip(found.shown, *(column.tolist() for column in columns), strict=True)]
-    for i, original in enumerate(block.documents()):
-        inside = slice(*found.documents[i : i + 2].tolist())
-        yield Document(original, found.normalised[i], units[inside], *found.sizes[i].tolist())
-
-
-class ShownUnits(NamedTuple):
-    """The units of some documents: document i has units documents[i] to documents[i + 1], its end last.
-
-    characters, bytes: where each unit starts and stops in its normalised document. sizes: the tokens, and the unknown
-    ones, of each document. The log-probabilities are those of `Unit`.
-    """
-
-    shown: list[str]
-    closed: Float64[ndarray, " units"]
-    spelled: Float64[ndarray, " units"]
-    total: Float64[ndarray, " units"]
-    unknown: Bool[ndarray, " units"]
-    characters: tuple[Int64[ndarray, " units"], Int64[ndarray, " units"]]
-    bytes: tuple[Int64[ndarray, " units"], Int64[ndarray, " units"]]
-    documents: Int64[ndarray, " documents+1"]
-    normalised: list[str]
-    sizes: Int64[ndarray, "documents 2"]
-
-
-def shown_units(
-    model: Model, block: Block, by: By, contexts: Sequence[Contexts] | None = None, *, only_spelled: bool = False
-) -> ShownUnits:
-    """Scores every unit of the documents of a block; tokens are shown as the tokenizer writes them.
-
-    Each text is read by itself, so that its figures are the same to the last bit whatever stands beside it. contexts:
-    what the model expected, if that was read; scores of networks are always taken from it, so that they do not depend
-    on what else is asked for. only_spelled: whether `total` may be anything, which is less work.
-    """
-    import numpy as np
-
-    from chainrule.evaluation.surprisal import score_alone, units
-    from chainrule.protocol import END
-
-    encoded = model.tokenizer.encode_block(block)
-    parts = model.language_model, model.speller, model.tokenizer
-    scored = score_alone(*parts, block, encoded, contexts, only_spelled=only_spelled)
-    aligned = model.tokenizer.align(encoded)
-    found = units(encoded.ids, scored, aligned, by)
-    text = aligned.text.tobytes()
-    before = np.concatenate([[0], np.cumsum((aligned.text & 0xC0) != 0x80)])  # characters before each byte
-    ends = found.documents[1:] - 1
-    begins = np.concatenate([[0], found.starts[ends] + 1])  # of documents, in bytes
-    stops = found.stops.copy()
-    stops[ends] = found.starts[ends]
-    of_units = np.repeat(begins[:-1], np.diff(found.documents))
-    if by == "tokens":
-        shown = [encoded.surface(i).decode("utf-8", "replace") for i in range(encoded.ids.size)]
-    else:
-        errors = "backslashreplace" if by == "bytes" else "replace"
-        places = zip(found.starts.tolist(), stops.tolist(), strict=True)
-        shown = [text[start:stop].decode("utf-8", errors) for start, stop in places]
-    for end in ends.tolist():
-        shown[end] = "</s>"
-    edges = itertools.pairwise(begins.tolist())
-    token_ends = np.flatnonzero(encoded.ids == END) + 1
-    unknown_before = np.concatenate([[0], np.cumsum(scored.unknown)])[np.concatenate([[0], token_ends])]
-    return ShownUnits(
-        shown,
-        found.closed,
-        found.spelled,
-        found.total,
-        found.unknown,
-        (before[found.starts] - before[of_units], before[stops] - before[of_units]),
-        (found.starts - of_units, stops - of_units),
-        found.documents,
-        [text[start : stop - 1].decode("utf-8", "replace") for start, stop in edges],
-        np.stack([np.diff(token_ends, prepend=0), np.diff(unknown_before)], axis=1),
-    )
-
-
-def _one_line(text: str) -> str:
-    """White space, which would break a line of columns, as Python escapes it."""
-    return text if text.isprintable() else text.encode("unicode_escape").decode() if text.isspace() else text
 
 
 _PART_BYTES = 1 << 18  # scored at a time
+_SHOWN = 10  # words, or numbers of texts, that a note says
 
 
 @takes(SurprisalOptions)
@@ -306,6 +138,21 @@ class Surprisals:
         with table_file(target, self._example) as write, showing(self._options.progress) as progress:
             for columns in self._blocks(progress):
                 write(columns)
+
+    def notes(self) -> Iterator[str]:
+        """Which words have no frequency, and which texts no rows, once the table was read."""
+        if self.infrequent:
+            some = ", ".join(word for word, _ in self.infrequent.most_common(_SHOWN))
+            more = ", ..." if len(self.infrequent) > _SHOWN else ""
+            yield (
+                f"{self.infrequent.total():,} of {count_of(self.words, 'word')} have no frequency, or a count of 0; "
+                f"their cells are empty: {some}{more}"
+            )
+        if self.empty:
+            some = ", ".join(f"{number:,}" for number in self.empty[:_SHOWN])
+            more = f" and {len(self.empty) - _SHOWN:,} more" if len(self.empty) > _SHOWN else ""
+            texts = f"{count_of(len(self.empty), 'text')} without {self._options.by}"
+            yield f"{texts}, of which the table has no rows: number {some}{more}; --ends has a row for each"
 
     def _example(self) -> dict[str, Any]:
         """A row with all columns: that of the end of an empty text."""
@@ -459,7 +306,7 @@ def columns_of_block(
     columns: Columns = {
         "sentence": [0] * int(kept.sum()),
         "position": column(np.arange(1, kept.size + 1) - np.repeat(found.documents[:-1], sizes)),
-        _SINGULAR[by]: [shown for shown, is_kept in zip(found.shown, kept.tolist(), strict=True) if is_kept],
+        SINGULAR[by]: [shown for shown, is_kept in zip(found.shown, kept.tolist(), strict=True) if is_kept],
     }
     if by == "words":
         columns["length"] = column(stops - starts)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import sys
-from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.base.files import describe_duplicate
-from chainrule.base.progress import BlockProgress, silent
-from chainrule.base.tables import count_of
+from chainrule.base.progress import silent
 from chainrule.cli.shared.models import open_model
 from chainrule.cli.shared.options import (
     NO_FLAGS,
@@ -25,8 +23,9 @@ from chainrule.cli.shared.options import (
     TextFile,
     given_settings,
 )
-from chainrule.cli.shared.screen import note, print_json, progress_bar, writes_utf8
-from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, check_text_target, note_repairs, text_for
+from chainrule.cli.shared.results import ResultOptions, check_table
+from chainrule.cli.shared.screen import note, progress_bar
+from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, note_repairs, text_for
 from chainrule.errors import SettingError
 from chainrule.verbs.text_options import SurprisalOptions
 
@@ -37,10 +36,6 @@ if TYPE_CHECKING:
     from chainrule.evaluation.surprisal import By
     from chainrule.models.model import Model
     from chainrule.models.scoring_model import ScoringModel
-    from chainrule.text.corpus.block import Block
-
-_PART_BYTES = 1 << 18  # that one thread scores at a time
-_SHOWN = 10  # empty texts whose numbers a note says
 
 
 def score(
@@ -109,7 +104,7 @@ def score(
     --previous columns. `chainrule reading` reads such texts itself.
     """
     from chainrule.models.scoring_model import ScoringModel
-    from chainrule.text.corpus.corpus import Corpus
+    from chainrule.verbs.scored_texts import score_texts, score_units
 
     by = _units(tokens=tokens, words=words, characters=characters, bytes=bytes)
     settings = given_settings(table)
@@ -135,16 +130,12 @@ def score(
         note_convention(scorer, model, ends)
         if scorer.is_bidirectional and by is None:
             note("these are pseudo-log-likelihoods, not probabilities: compare them with others of this model alone")
-        # A progress bar would break into the output.
-        block_progress = BlockProgress(silent if sys.stdout.isatty() else progress, "scoring")
-        keep = {"fields": True} if json and isinstance(source, Corpus) else {}
-        field = source.reading.text_field if isinstance(source, Corpus) else ""
-        for block in source.blocks_as_they_come(block_progress, "scoring", **keep):
-            if by is not None:
-                _print_units(scorer, block, by, block_progress, field, ended, json=json)
-            else:
-                _print_sentences(scorer, block, block_progress, field, running=running, json=json)
-            sys.stdout.flush()
+        shown = silent if sys.stdout.isatty() else progress  # a progress bar would break into the output
+        show = ResultOptions(json=json)
+        if by is None:
+            show.show_all(score_texts(scorer, source, shown, running=running, as_json=json))
+        else:
+            show.show_all(score_units(scorer, source, by, ended, shown, fields=json))
     note_repairs(source)
 
 
@@ -203,11 +194,9 @@ def _write_table(
     overwrite: bool,
 ) -> None:
     from chainrule.models.scoring_model import ScoringModel
-    from chainrule.text.corpus.writing import check_table_format
     from chainrule.verbs.surprisal import surprisal
 
-    check_table_format(output)
-    check_text_target(output, source, overwrite=overwrite)
+    check_table(output, *source.paths, overwrite=overwrite)
     with progress_bar() as progress:
         names = names_of(paths)
         models = {
@@ -220,72 +209,5 @@ def _write_table(
         table.save(output, overwrite=overwrite)
     for name, path in zip(names, paths, strict=True):
         note_convention(models[name], path, settings)
-    if table.infrequent:
-        some = ", ".join(word for word, _ in table.infrequent.most_common(_SHOWN))
-        more = ", ..." if len(table.infrequent) > _SHOWN else ""
-        note(
-            f"{table.infrequent.total():,} of {count_of(table.words, 'word')} have no frequency, or a count of 0; "
-            f"their cells are empty: {some}{more}"
-        )
-    if table.empty:
-        some = ", ".join(f"{number:,}" for number in table.empty[:_SHOWN])
-        more = f" and {len(table.empty) - _SHOWN:,} more" if len(table.empty) > _SHOWN else ""
-        texts = count_of(len(table.empty), "text")
-        note(f"{texts} without {by}, of which the table has no rows: number {some}{more}; --ends has a row for each")
-
-
-def _print_units(
-    model: Model,
-    block: Block,
-    by: By,
-    block_progress: BlockProgress,
-    field: str,
-    options: SurprisalOptions,
-    *,
-    json: bool,
-) -> None:
-    """field: that of records which has the text. options: how words end."""
-    from chainrule.text.corpus.records import after_fields
-    from chainrule.verbs.surprisal import documents, word_documents
-
-    done = 0
-    for piece in block.pieces(_PART_BYTES):
-        units = documents(model, piece, by)
-        if by == "words" and not model.is_bidirectional:
-            units = word_documents(model, piece, word_ends=options.word_ends, convention=options.convention)
-        for document, fields in zip(units, piece.fields or repeat({}), strict=False):
-            if json:
-                print_json(after_fields(document.as_json(by), fields, field))
-            else:
-                print(document.lines())
-        done += piece.text.size
-        block_progress.report(done)
-
-
-def _print_sentences(
-    model: ScoringModel, block: Block, block_progress: BlockProgress, field: str, *, running: bool, json: bool
-) -> None:
-    """field: that of records which has the text."""
-    from chainrule.base.threads import map_in_order
-    from chainrule.evaluation.score_lines import sentence_lines, sentences_as_json
-    from chainrule.text.corpus.records import after_fields
-
-    if json:
-        sentences = sentences_as_json(model.sentence_scores(block, running=running), block)
-        for sentence, fields in zip(sentences, block.fields or repeat({}), strict=False):
-            print_json(after_fields(sentence, fields, field))
-        return
-    is_utf8 = writes_utf8()
-    sys.stdout.flush()
-    done = 0
-    for lines, size in map_in_order(
-        lambda part: (sentence_lines(model.sentence_scores(part, running=running), part), part.text.size),
-        [block] if running else block.pieces(_PART_BYTES),
-    ):
-        if is_utf8:
-            sys.stdout.buffer.write(lines.data)
-        else:
-            sys.stdout.write(lines.tobytes().decode())  # characters that the encoding lacks become escapes
-        done += size
-        block_progress.report(done)
-    sys.stdout.flush()
+    for message in table.notes():
+        note(message)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,7 +76,8 @@ class ResultOptions:
         if self.json:
             print_json(result.as_json())
         else:
-            print(result, flush=True)
+            print(result)
+        sys.stdout.flush()  # who waits for one answer gets it before the next
         _note(result)
 
 

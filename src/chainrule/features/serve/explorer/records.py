@@ -40,7 +40,7 @@ from chainrule.ngram.models.table_models import TrieModel
 from chainrule.protocol import BEGIN, END, UNKNOWN
 from chainrule.text.corpus.block import block_of_texts
 from chainrule.text.tokenization.tokenizer import show_unseen
-from chainrule.verbs.surprisal import documents
+from chainrule.verbs.scored_texts import documents
 
 if TYPE_CHECKING:
     from jaxtyping import Float32, Int32
