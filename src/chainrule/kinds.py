@@ -150,7 +150,7 @@ KINDS = (
     Kind(
         "tree",
         "a language model of trees",
-        Lazy("chainrule.features.trees.model:TreeLanguageModel"),
+        CAUSAL_MODEL,
         Lazy("chainrule.features.trees.family:TREE"),
         (Lazy("chainrule.features.trees.config:TreeConfig"),),
     ),
@@ -193,7 +193,17 @@ _OPEN = "chainrule.features.open"
 _OPENING = f"{_OPEN}.openers"
 OPENERS = (
     Opener(
-        "an adapter of peft",
+        "a file whose name ends in .arpa, .arpa.gz, .arpa.zst, .arpa.xz, .arpa.bz2",
+        Lazy("chainrule.models.files.ngram_files:is_arpa"),
+        Lazy("chainrule.models.files.ngram_files:open_arpa"),
+    ),
+    Opener(
+        "a binary of KenLM's",
+        Lazy("chainrule.models.files.ngram_files:is_kenlm"),
+        Lazy("chainrule.models.files.ngram_files:open_kenlm"),
+    ),
+    Opener(
+        "",
         Lazy(f"{_OPEN}.adapters:is_peft"),
         Lazy(f"{_OPENING}:open_peft"),
         adapter=Lazy(f"{_OPEN}.adapters:read_peft"),
@@ -205,7 +215,7 @@ OPENERS = (
         adapter=Lazy(f"{_OPEN}.gguf.adapters:read_gguf_adapter"),
     ),
     Opener(
-        "a Hugging Face folder",
+        "",
         Lazy("chainrule.storage.hugging_face:is_hugging_face"),
         Lazy(f"{_OPENING}:open_hugging_face"),
         Lazy(f"{_OPENING}:class_of_folder"),
@@ -231,16 +241,6 @@ OPENERS = (
         "the .safetensors file of a ResNet",
         Lazy(f"{_OPENING}:is_of_pictures"),
         Lazy(f"{_OPENING}:open_picture_network"),
-    ),
-    Opener(
-        "a file whose name ends in .arpa, .arpa.gz or the like",
-        Lazy("chainrule.models.files.ngram_files:is_arpa"),
-        Lazy("chainrule.models.files.ngram_files:open_arpa"),
-    ),
-    Opener(
-        "a binary of KenLM's",
-        Lazy("chainrule.models.files.ngram_files:is_kenlm"),
-        Lazy("chainrule.models.files.ngram_files:open_kenlm"),
     ),
     Opener("", Lazy(f"{_OPEN}.llama2c:describe_wrong_size"), Lazy(f"{_OPENING}:refuse_wrong_size")),
     Opener(
@@ -279,7 +279,12 @@ ROWS = (
     ("count", "together", Lazy("chainrule.features.vectors.shell_count:COUNT")),
     ("train ngram", "spark", Lazy("chainrule.features.spark.shell:TRAIN")),
     ("complete", "typing", Lazy("chainrule.features.correct.shell_typing:TypingOptions")),
-    ("classify.attention", "tree", Lazy("chainrule.features.trees.draw_trees:draw_trees")),
+    ("attention", "conditional", Lazy("chainrule.features.seq2seq.attend:attend_pair")),
+    ("attention", "caption", Lazy("chainrule.features.vision.attend:attend_caption")),
+    ("attention", "speech", Lazy("chainrule.features.speech.draw_alignment:attend_sound")),
+    ("attention", "tree", Lazy("chainrule.features.trees.draw_trees:attend_tree")),
+    ("attention", "classifier", Lazy("chainrule.features.trees.draw_trees:attend_tree")),
+    ("attention beside", "caption", Lazy("chainrule.features.vision.attend:attend_picture")),
     ("classify.inspect", "picture", Lazy("chainrule.features.vision.inspect:inspect_pictures")),
 )
 

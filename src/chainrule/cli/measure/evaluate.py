@@ -115,7 +115,7 @@ def evaluate(
     A speech model is given sounds with transcripts in place of texts: word and
     character error rates, and with --lm what a language model takes off them.
     """
-    from chainrule.models.files.opening import kind_at
+    from chainrule.models.files.recognition import kind_at
     from chainrule.models.language_models import CausalModel
 
     if minimal_pairs is not None or suites is not None:
@@ -126,7 +126,7 @@ def evaluate(
             raise CycloptsError(msg=f"{name} takes files; standard input is /dev/stdin there.")
         if texts:
             raise CycloptsError(msg=f"TEXTS and {name} are both given; choose one.")
-        if reading != DEFAULT_READING:
+        if reading != DEFAULT_READING or any(flags[family] != kind.none for family, kind in _KINDS.items()):
             raise CycloptsError(msg=f"The options that say how to read texts are for TEXTS, not for {name}.")
     if suites is not None:
         if not ends:

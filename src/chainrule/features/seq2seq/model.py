@@ -61,7 +61,6 @@ if TYPE_CHECKING:
 
     from chainrule.base.progress import Progress
     from chainrule.decoding.config import Limits, SamplingConfig
-    from chainrule.drawing.attention import AttentionMaps
     from chainrule.features.seq2seq.network.model import NeuralSeq2SeqModel
     from chainrule.models.drafting import Drafting
     from chainrule.models.model_info import ModelInfo
@@ -150,12 +149,6 @@ class Seq2SeqModel(AnyModel):
             sizes = (source.vocabulary_size, target.vocabulary_size)
             model = put_together_pair(entry.settings.get("network"), weights, sizes)
         return cls(model, source, target, entry.record)
-
-    def attention(self, source: str, target: str | None = None) -> AttentionMaps:
-        """The maps of both sides and between them. target: by default what it writes. Raises SettingError."""
-        from chainrule.features.seq2seq.attend import attend_pair
-
-        return attend_pair(self, source, target)
 
     def answering(self, template: str | None = None, draft: Drafting | None = None) -> PairChat:
         """As `AnyModel.answering`; the history of the conversation is the source."""

@@ -12,6 +12,7 @@ from chainrule.models.files.tokenizers import tokenizer_from
 from chainrule.storage.model_folder import SPELLER_ARRAYS, TOKENIZER, VOCABULARY_ARRAYS, base_of, open_model
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from chainrule.models.model import Model
@@ -35,15 +36,18 @@ def build_model(
     return model
 
 
-def open_text_model(path: Path, options: OpenOptions) -> Model:
-    """Open a folder of ours. Raises ModelFormatError, SettingError."""
+def open_text_model(path: Path, options: OpenOptions, load: Callable[..., Model]) -> Model:
+    """Open a folder of ours that has one tokenizer. load: opens the base of an adapter.
+
+    Raises ModelFormatError, SettingError.
+    """
     from chainrule.ngram.speller import speller_from_arrays
 
     entry, arrays, texts, mapped = open_model(path)
     if "adapter" in entry.settings:
         said = entry.settings["adapter"]
         named = [said.get("beside"), said.get("base")] if isinstance(said, dict) else []
-        return open_adapter(path, base_of(path, *named), exact=options.is_exact)
+        return open_adapter(path, base_of(path, *named), load, exact=options.is_exact)
     if options.copy:
         arrays = {name: array.copy() for name, array in arrays.items()}
         mapped.check()
@@ -72,12 +76,14 @@ def _is_in_blocks(model: Model) -> bool:
     return rounds_activations(model.engine.network)
 
 
-def open_adapter(path: Path, base: Path, *, exact: bool) -> Model:
+def open_adapter(path: Path, base: Path, load: Callable[..., Model], *, exact: bool) -> Model:
     """Open a model with an adapter, from a folder of ours or from what others write, on the model at another path.
+
+    load: opens that.
 
     Raises ModelFormatError, SettingError.
     """
-    own = open_base(base, exact)
+    own = open_base(base, exact, load)
     engine, record = adapted(path, own)
     model = build_model(own.family, engine, own.tokenizer, record, own.speller)
     model.base = own

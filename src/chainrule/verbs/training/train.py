@@ -22,7 +22,8 @@ from chainrule.models.adapters import adapter_record, check_no_adapter
 from chainrule.models.families.family import Counting
 from chainrule.models.families.table import FAMILIES, check_learns_from_text, config_of, family_of
 from chainrule.models.files.folders import build_model
-from chainrule.models.files.opening import load, opener_of
+from chainrule.models.files.opening import load
+from chainrule.models.files.recognition import opener_of
 from chainrule.models.files.tokenizers import tokenize_source
 from chainrule.models.model import Model
 from chainrule.models.progress_line import showing
