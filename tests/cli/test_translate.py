@@ -61,7 +61,7 @@ def test_lists_alignments_and_json(chainrule, mt: Path, stdin) -> None:
 
 
 def test_bad_input_is_a_one_line_error(chainrule, mt: Path, pairs: list[Path], stdin, tmp_path: Path) -> None:
-    assert "train.de: is a file; expected the folder" in chainrule("translate", pairs[0], pairs[1]).error
+    assert "train.de: a model is a folder" in chainrule("translate", pairs[0], pairs[1]).error
     stdin(b"ein hund\n" + b"a " * 600 + b"\n")
     refused = chainrule("translate", mt, "--max-tokens", 3)
     assert "line 2: the source has 600 tokens; the model reads at most 511" in refused.err

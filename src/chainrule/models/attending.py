@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from chainrule.drawing.attention import AttentionMap, AttentionMaps
-from chainrule.models.origin import name_before
+from chainrule.models.files.origin import name_before
 from chainrule.protocol import BEGIN, END
 from chainrule.text.tokenization.subword import Subword
 

@@ -19,24 +19,19 @@ from chainrule.errors import SettingError, WrongModelError
 from chainrule.kinds import rows
 from chainrule.models.any_model import AnyModel, describe_wrong_kind
 from chainrule.models.families.table import FAMILIES
-from chainrule.models.files.adapter_files import save_adapter
-from chainrule.models.files.model_card import model_card
-from chainrule.models.files.tokenizers import tokenizer_entry
+from chainrule.models.files.saving import save_folder
 from chainrule.models.files.writing import writer_of
 from chainrule.models.model_info import ModelParts, info_of_model, size_of
 from chainrule.models.open_options import set_reading
 from chainrule.models.progress_line import ProgressOption, callback, shows_progress
-from chainrule.storage.model_folder import SPELLER_ARRAYS, TOKENIZER, VOCABULARY_ARRAYS, save_model
 from chainrule.text.corpus.reading import document_in
 
 if TYPE_CHECKING:
     import os
-    from pathlib import Path
 
     from jaxtyping import Int32, Int64
     from numpy import ndarray
 
-    from chainrule.base.progress import Progress
     from chainrule.drawing.drawn import Drawn
     from chainrule.models.families.family import Quantization, Task
     from chainrule.models.model_info import ModelInfo
@@ -48,32 +43,6 @@ if TYPE_CHECKING:
     from chainrule.text.corpus.reading import Document
     from chainrule.text.tokenization.tokenizer import Tokenizer
     from chainrule.text.tokenization.vocabulary import Markers
-
-
-def save_folder(parts: ModelParts, path: Path, *, overwrite: bool, progress: Progress) -> None:
-    """Saves a model folder; of an adapted model, its adapter alone. Raises OutputError."""
-    if "adapter" in parts.record:
-        save_adapter(parts, path, overwrite=overwrite, progress=progress)
-        return
-    tokenizer = parts.tokenizer
-    settings, arrays = FAMILIES[parts.family].to_state(parts.engine)
-    vocabulary = {VOCABULARY_ARRAYS + name: array for name, array in tokenizer.vocabulary.arrays().items()}
-    speller = {SPELLER_ARRAYS + name: array for name, array in parts.speller.arrays().items()}
-    definition = tokenizer.splitter.definition
-    arrays = {**arrays, **vocabulary, **speller}
-    size = sum(array.nbytes for array in arrays.values()) + len(definition or b"")
-    save_model(
-        path,
-        family=parts.family,
-        settings=settings,
-        tokenizer=tokenizer_entry(tokenizer),
-        arrays=arrays,
-        record=parts.record,
-        card=model_card(info_of_model(parts, size=size).rows()),
-        texts={} if definition is None else {TOKENIZER: definition},
-        overwrite=overwrite,
-        progress=progress,
-    )
 
 
 _DOES: dict[Task, str] = {

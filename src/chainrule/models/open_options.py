@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from chainrule.base.options import Options, option
 from chainrule.errors import SettingError
-from chainrule.models.origin import id_of_name
+from chainrule.models.files.origin import id_of_name
 from chainrule.models.progress_line import ProgressOption  # noqa: TC001  # its hint is read
 from chainrule.text.tokenization.config import TokenizerConfig, as_config
 from chainrule.text.tokenization.vocabulary import MARKER_TOKENS, Markers  # its hint is read

@@ -141,9 +141,10 @@ def evaluate(
     for other, value in flags.items():
         also = _KINDS[family].also if family in _KINDS else ()
         if value != _KINDS[other].none and other not in (family, *also):
-            given = ", ".join(f"--{name.replace('_', '-')}" for name in _given(value))
+            names = [f"--{name.replace('_', '-')}" for name in _given(value)]
             does = "a language model" if kind is None else kind.title
-            raise CycloptsError(msg=f"{given}: for {kinds()[other].title}; {model} is {does}.")
+            given = f"{', '.join(names)} {'is' if len(names) == 1 else 'are'}"
+            raise CycloptsError(msg=f"{given} for {kinds()[other].title}, and {model} is {does}.")
     if family in _KINDS:
         shared = Given(texts, reading, tokenizer, markers, ends, strict, json, flags)
         _KINDS[family].measure(model, flags[family], shared)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from chainrule.errors import opening_folder
 from chainrule.kinds import kinds
-from chainrule.models.adapters import adapted, open_base
 from chainrule.models.families.table import FAMILIES
+from chainrule.models.files.adapters import adapted, open_base
 from chainrule.models.files.tokenizers import tokenizer_from
 from chainrule.storage.model_folder import SPELLER_ARRAYS, TOKENIZER, VOCABULARY_ARRAYS, base_of, open_model
 

@@ -11,6 +11,7 @@ from chainrule.base.arguments import as_path
 from chainrule.base.memory import collection_paused
 from chainrule.base.options import takes
 from chainrule.errors import ChainruleError, SettingError, WrongModelError, prefix_errors
+from chainrule.kinds import kinds
 from chainrule.models.any_model import AnyKind, AnyModel, check_kind, describe_wrong_kind
 from chainrule.models.files.folders import open_text_model
 from chainrule.models.files.recognition import class_at, opener_of
@@ -19,6 +20,7 @@ from chainrule.models.open_options import OpenOptions
 from chainrule.models.progress_line import ProgressOption, callback, showing, shows_progress
 from chainrule.storage.hugging_face import is_hugging_face, open_folder
 from chainrule.storage.model_folder import open_model
+from chainrule.text.tokenization.config import TokenizerConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,7 +76,8 @@ def load(path: str | os.PathLike[str], kind: type[AnyModel] | None = None, *, op
     known = class_at(folder, opener)
     with prefix_errors(os.fspath(path)):
         if known is not None:
-            options.check_taken(known.open_options, known.capability)
+            if hasattr(known, "family"):
+                options.check_taken(known.open_options, kinds()[known.family].title)
             if kind is not None and hasattr(known, "family") and not issubclass(known, kind):
                 raise WrongModelError(describe_wrong_kind(known.family, known.capability, kind.capability))
     with showing(options.progress) as progress:
@@ -86,8 +89,19 @@ def load(path: str | os.PathLike[str], kind: type[AnyModel] | None = None, *, op
             assert known is not None
             model = known.open(folder, options, progress)
     with prefix_errors(os.fspath(path)):
+        if folder.is_dir() and isinstance(model, Model):
+            _check_tokenizer(model, options.tokenizer_config)
         model.apply(options)
         return model if kind is None else check_kind(model, kind)
+
+
+def _check_tokenizer(model: Model, wanted: TokenizerConfig | None) -> None:
+    """Raises SettingError where a folder is to be read with another tokenizer than its own."""
+    if wanted not in (None, TokenizerConfig(kind=model.tokenizer.name)):
+        raise SettingError(
+            f"was trained with the {model.tokenizer.name} tokenizer, so it cannot use {wanted.kind!r}; leave tokenizer "
+            "out"
+        )
 
 
 def open_drafting(draft: str) -> Drafting:

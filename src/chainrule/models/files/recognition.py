@@ -67,7 +67,11 @@ def model_class_at(path: str | os.PathLike[str]) -> type[AnyModel] | None:
 def kind_at(path: str | os.PathLike[str]) -> Kind | None:
     """Return the row of the models that `load` would give; None as `model_class_at`.
 
-    Families that share a class share a row: the first.
+    Of what others write, it is the first row with that class.
     """
+    with suppress(ModelFormatError):
+        family = saved_family(as_path(path))
+        if family is not None:
+            return kinds().get(family)
     own = model_class_at(path)
     return None if own is None else next((kind for kind in KINDS if kind.model.names(own)), None)

@@ -18,9 +18,9 @@ from chainrule.base.scratch import token_counts
 from chainrule.base.threads import start_in_thread
 from chainrule.errors import SettingError, TextError
 from chainrule.kinds import CAUSAL_NETWORK, MASKED_MODEL, kinds
-from chainrule.models.adapters import adapter_record, check_no_adapter
 from chainrule.models.families.family import Counting
 from chainrule.models.families.table import FAMILIES, check_learns_from_text, config_of, family_of
+from chainrule.models.files.adapters import adapter_record, check_no_adapter
 from chainrule.models.files.folders import build_model
 from chainrule.models.files.opening import load
 from chainrule.models.files.recognition import opener_of
