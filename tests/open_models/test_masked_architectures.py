@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 
 import chainrule
 from chainrule.errors import ModelFormatError, SettingError
-from chainrule.models.origin import TokenIdMap
+from chainrule.models.files.origin import TokenIdMap
 from chainrule.neural.config import MaskedConfig
 from chainrule.neural.layers.positions import deberta_buckets
 

@@ -32,10 +32,10 @@ from chainrule.verbs.text_options import SurprisalOptions
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from chainrule.cli.shared.texts import ReadSource
     from chainrule.evaluation.surprisal import By
     from chainrule.models.model import Model
     from chainrule.models.scoring_model import ScoringModel
+    from chainrule.text.corpus.corpus import ReadSource
 
 
 def score(
