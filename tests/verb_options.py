@@ -330,6 +330,7 @@ VERBS = {
     | READING,
     "split": {"TEXTS", "--into", *RESULT} | READING,
     "pixels": {"SOURCE", "--output", "--size", "--columns", "--levels", "--overwrite"},
+    "plugins": {*RESULT},
     "info": {"MODEL", "--json"},
     "verify": {"MODEL", "--distribution", "--text", "--contexts", "--seed", "--url", "--api-key-file", *RESULT},
 }

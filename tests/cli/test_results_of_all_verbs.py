@@ -45,6 +45,7 @@ WITHOUT_ROWS = {
     "draw": "draws a picture",
     "attend": "draws a page",
     "inspect": "draws a page",
+    "plugins": "lists what is installed, which is nothing here; tests of plug-ins read it",
     "info": "prints one card of a model",
     "complete": "answers each line while one types",
     "chat": "talks",

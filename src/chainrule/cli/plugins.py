@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from chainrule.base.results import table
 from chainrule.base.tables import text_table
-from chainrule.cli.shared.options import Json
-from chainrule.cli.shared.screen import print_json
+from chainrule.cli.shared.results import TO_SCREEN, ResultOptions
 from chainrule.kinds import read_plugins
 
 
-def plugins(*, json: Json = False) -> None:
+def plugins(*, show: ResultOptions = TO_SCREEN) -> None:
     """List the plug-ins of other packages: what they bring, or why they are left out.
 
         $ chainrule plugins
@@ -19,6 +19,7 @@ def plugins(*, json: Json = False) -> None:
     on plug-ins builds one. Its kinds of models are trained, measured and used by
     the verbs of this program, and its verbs are called as those here.
     """
+    show.check()
     known, problems = read_plugins()
     rows: list[dict[str, Any]] = [
         {"plugin": name, "brings": sorted(plugin.names()), "problem": None}
@@ -26,13 +27,5 @@ def plugins(*, json: Json = False) -> None:
         if name != "chainrule"
     ]
     rows += [{"plugin": name, "brings": [], "problem": problem} for name, problem in problems.items()]
-    if json:
-        print_json(rows)
-    elif rows:
-        print(
-            text_table(
-                ["plug-in", "brings"], [[row["plugin"], row["problem"] or ", ".join(row["brings"])] for row in rows]
-            )
-        )
-    else:
-        print("there are no plug-ins")
+    cells = [[row["plugin"], row["problem"] or ", ".join(row["brings"])] for row in rows]
+    show.show(table(text_table(["plug-in", "brings"], cells) if rows else "there are no plug-ins", rows))
