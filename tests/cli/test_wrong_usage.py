@@ -178,7 +178,7 @@ USAGE = {
     "score MODEL TEXT TEXT": "Try: chainrule score --help",
     "next MODEL ka vi": "There is no use for vi; put quotes around a text of several words. Try: chainrule next --help",
     "generate MODEL --prompt ka": "There is no option --prompt; give PROMPT by its position, as in MODEL PROMPT. Try:",
-    "caption MODEL TEXT -o out.txt": "There is no option -o (a file: ./-o). Try: chainrule caption --help",
+    "caption MODEL TEXT -x out.txt": "There is no option -x (a file: ./-x). Try: chainrule caption --help",
     "generate MODEL --nonsense": "There is no option --nonsense. Put a text that begins like an option after --.",
     "generate MODEL ka --nonsense 3": "There is no option --nonsense. Try: chainrule generate --help",
     "generate MODEL ka --max-token 3": "There is no option --max-token. Did you mean --max-tokens? Try:",
