@@ -123,7 +123,7 @@ def examples() -> Iterator[tuple[str, list[str]]]:
 # Servers, which have no end: the module, and what stands in for what in it.
 _SERVERS = {
     "chainrule.features.serve.server": ("run_server", lambda *server, **more: asyncio.sleep(0)),
-    "chainrule.cli.use.complete": ("_run", lambda server: None),
+    "chainrule.features.serve.editors.shell": ("_run", lambda server: None),
     "chainrule.features.serve.shards": ("ShardServer.serve_forever", lambda self: None),
 }
 

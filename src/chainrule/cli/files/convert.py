@@ -35,7 +35,7 @@ from chainrule.cli.shared.options import (
 )
 from chainrule.cli.shared.parts import with_flags
 from chainrule.cli.shared.results import TO_SCREEN, ResultOptions
-from chainrule.cli.shared.screen import note, print_json, progress_bar
+from chainrule.cli.shared.screen import note, progress_bar
 from chainrule.cli.shared.server_options import ModelOrName, ServerOptions
 from chainrule.errors import ChainruleError, SettingError
 from chainrule.kinds import writers
@@ -208,19 +208,16 @@ def info(model: ModelPath, /, *, json: Json = False) -> None:
     """
     from chainrule.models.files.opening import info as read_info
 
+    show = ResultOptions(json=json)
     try:
         with progress_bar() as progress:
             summary = read_info(model, progress=progress)
     except ChainruleError as error:
-        if json and error.contents:
-            print_json({"model": str(model), "refused": str(error), "contents": dict(error.contents)})
-        elif error.contents:
-            print(text_of_rows(error.contents))
+        if error.contents:
+            record = {"model": str(model), "refused": str(error), "contents": dict(error.contents)}
+            show.show(Shown(text_of_rows(error.contents), record))
         raise
-    if json:
-        print_json({"model": str(model), **summary.as_json()})
-    else:
-        print(summary)
+    show.show(Shown(str(summary), {"model": str(model), **summary.as_json()}))
     if summary.family == "vectors" and model.is_file():
         note_warnings(summary.record)
 

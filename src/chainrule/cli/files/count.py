@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from chainrule.base.results import Shown
 from chainrule.base.tables import count_of
 from chainrule.cli.shared.options import (
     NO_FLAGS,
@@ -20,7 +21,8 @@ from chainrule.cli.shared.options import (
     tokenizer_of,
 )
 from chainrule.cli.shared.parts import flags_of_parts, parts_of, run_part, with_flags
-from chainrule.cli.shared.screen import note_plan, print_json, progress_bar
+from chainrule.cli.shared.results import ResultOptions
+from chainrule.cli.shared.screen import note_plan, progress_bar
 from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, check_text_target, note_repairs
 from chainrule.verbs.training.options import CountOptions
 
@@ -78,12 +80,9 @@ def count(
             progress=progress,
         )
     note_repairs(source)
-    if json:
-        print_json({"counts": str(output), **summary})
-    else:
-        sizes = ", ".join(f"{n}: {size:,}" for n, size in enumerate(summary["ngrams"], start=1))
-        print(
-            f"{output}: {count_of(summary['lines'], 'n-gram')} of {count_of(summary['tokens'], 'token')} "
-            f"in {count_of(summary['documents'], 'document')}\n"
-            f"by order {sizes}"
-        )
+    sizes = ", ".join(f"{n}: {size:,}" for n, size in enumerate(summary["ngrams"], start=1))
+    text = (
+        f"{output}: {count_of(summary['lines'], 'n-gram')} of {count_of(summary['tokens'], 'token')} "
+        f"in {count_of(summary['documents'], 'document')}\nby order {sizes}"
+    )
+    ResultOptions(json=json).show(Shown(text, {"counts": str(output), **summary}))
