@@ -68,6 +68,20 @@ def test_arrays_of_the_wrong_shape_are_an_error(break_it, message: str) -> None:
         from_state(settings, arrays, VOCABULARY_SIZE, TransformerConfig)
 
 
+def test_settings_of_an_n_gram_memory_are_skipped_where_it_is_off() -> None:
+    """Earlier versions wrote them for every network."""
+    settings, arrays = taken(RecurrentConfig(width=8))
+    settings["network"].update(ngram_memory=0, ngram_rows=16384, ngram_width=64)
+    assert from_state(settings, arrays, VOCABULARY_SIZE, RecurrentConfig).network.config == RecurrentConfig(width=8)
+
+
+def test_a_network_with_an_n_gram_memory_is_refused() -> None:
+    settings, arrays = taken(RecurrentConfig(width=8))
+    settings["network"].update(ngram_memory=4, ngram_rows=50)
+    with pytest.raises(ModelFormatError, match=r"trained with an n-gram memory, .*no longer has; train it again .*mix"):
+        from_state(settings, arrays, VOCABULARY_SIZE, RecurrentConfig)
+
+
 def test_another_vocabulary_size_is_an_error() -> None:
     settings, arrays = taken(RecurrentConfig(width=8))
     with pytest.raises(ModelFormatError, match=r"\[29, 8\]; expected float32 \[30, 8\]"):

@@ -32,7 +32,6 @@ from chainrule.neural.encoders.feedforward import Bag, Bilinear, Feedforward
 from chainrule.neural.encoders.recurrent import Recurrent
 from chainrule.neural.encoders.transformer import Transformer
 from chainrule.neural.layers.basic import Embedding, OutputTransform, initialise
-from chainrule.neural.layers.ngram_memory import NGramMemory
 from chainrule.neural.layers.output import AdaptiveSoftmax, FullSoftmax, NoOutput, SampledSoftmax
 from chainrule.neural.network import Network
 from chainrule.neural.sentence_pairs import NextSentence
@@ -74,13 +73,10 @@ def build(config: NetworkConfig, vocabulary_size: int, counts: Float[Tensor, " V
     encoder = _ENCODERS[type(config)](config)
     if isinstance(config, TextEncoderConfig):
         return Network(config, ends.embedding, encoder, NoOutput())
-    memory = None
-    if config.ngram_memory:
-        memory = NGramMemory(config.ngram_memory, config.ngram_rows, config.ngram_width, config.output_width)
     counts = torch.zeros(vocabulary_size, device="cpu") if counts is None else counts
     if config.output == "adaptive":
         adaptive = AdaptiveSoftmax(config.output_width, counts, config.cutoffs or _cutoffs(vocabulary_size))
-        return Network(config, ends.embedding, encoder, adaptive, ngram_memory=memory)
+        return Network(config, ends.embedding, encoder, adaptive)
     full = FullSoftmax(
         ends.output_weight,
         bias=ends.output_bias or config.output == "nce",
@@ -91,11 +87,11 @@ def build(config: NetworkConfig, vocabulary_size: int, counts: Float[Tensor, " V
         cap=ends.logit_cap,
     )
     if config.output == "full":
-        return Network(config, ends.embedding, encoder, full, _next_sentence(config), memory)
+        return Network(config, ends.embedding, encoder, full, _next_sentence(config))
     if config.output == "nce" and full.bias is not None:  # the scores then begin as a normalised distribution
         nn.init.constant_(full.bias, -math.log(vocabulary_size))
     sampled = SampledSoftmax(full, config.output, config.noise_samples, counts, config.noise_power)
-    return Network(config, ends.embedding, encoder, sampled, ngram_memory=memory)
+    return Network(config, ends.embedding, encoder, sampled)
 
 
 def _next_sentence(config: NetworkConfig) -> NextSentence | None:

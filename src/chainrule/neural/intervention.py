@@ -140,7 +140,7 @@ def _hidden_without(
                 x[row, :, unit.part] = _replacement(x[row, :, unit.part], by, other)
         return x
 
-    edited = network.remember(encoder.read_edited(network.embed(inputs), edit), inputs)
+    edited = encoder.read_edited(network.embed(inputs), edit)
     return edited.expand(len(groups), -1, -1)
 
 

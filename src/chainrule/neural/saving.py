@@ -30,6 +30,7 @@ from chainrule.neural.adapters import merged_arrays
 from chainrule.neural.bidirectional_model import BidirectionalModel
 from chainrule.neural.build import build
 from chainrule.neural.config import BIDIRECTIONAL, TextEncoderConfig, settings_of
+from chainrule.neural.config.network import without_ngram_memory
 from chainrule.neural.device import use_threads
 from chainrule.neural.embedding import TextEncoder
 from chainrule.neural.language_model import NeuralModel
@@ -127,7 +128,7 @@ def network_from(settings: Json, arrays: Arrays, vocabulary_size: int, kind: typ
         raise ModelFormatError(
             f"the fields of the settings are {', '.join(sorted(settings)) or 'missing'}; expected network"
         )
-    config: NetworkConfig = config_from_json(kind, settings["network"])
+    config: NetworkConfig = config_from_json(kind, without_ngram_memory(settings["network"]))
     check_layers(settings["network"].get("layers", 0) * max(1, settings["network"].get("experts", 0)), arrays)
     return filled_network(lambda: build(config, vocabulary_size), arrays)
 

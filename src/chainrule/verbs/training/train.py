@@ -35,6 +35,7 @@ from chainrule.models.run import (
     training_run,
 )
 from chainrule.neural.config import BIDIRECTIONAL, NETWORKS, settings_of
+from chainrule.neural.config.network import without_ngram_memory
 from chainrule.ngram.config import DiskPlan, NGramConfig, check_limitable, check_tunable, ignore_plan
 from chainrule.protocol import END, UNKNOWN
 from chainrule.storage.config_json import read_config
@@ -456,7 +457,9 @@ def network_config_of(folder: Path) -> NetworkConfig:
             f"{folder}: a seq2seq model cannot be trained further on plain text; expected a language model"
         )
     _check_trainable(folder, entry.family)
-    config: NetworkConfig = config_from_json(FAMILIES[entry.family].config, entry.settings.get("network"))
+    config: NetworkConfig = config_from_json(
+        FAMILIES[entry.family].config, without_ngram_memory(entry.settings.get("network"))
+    )
     return config
 
 

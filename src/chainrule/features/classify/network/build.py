@@ -38,6 +38,7 @@ from chainrule.features.trees.tree_networks import TreeBody
 from chainrule.features.vision.network.build import PICTURE_BODIES
 from chainrule.features.vision.network.detector import BoxDetector
 from chainrule.neural.build import build
+from chainrule.neural.config.network import without_ngram_memory
 from chainrule.neural.layers.basic import layer_stack
 from chainrule.neural.saving import arrays_of, check_layers, filled_network, layers_of, network_settings
 
@@ -160,7 +161,7 @@ def _fine_tuned(settings: Json, arrays: Arrays, vocabulary_size: int, kind: type
     labels, unit = _labels_of(settings), settings.get("unit")
     if unit not in ("text", "word", "pair"):
         raise ModelFormatError(f"the classifier's unit is {unit!r}; expected text, word or pair")
-    config: NetworkConfig = config_from_json(kind, settings.get("network"))
+    config: NetworkConfig = config_from_json(kind, without_ngram_memory(settings.get("network")))
     check_layers(getattr(config, "layers", 0), arrays)
     shapes = [arrays[name].shape if name in arrays else () for name in ("mix", "head.weight")]
     if [len(shape) for shape in shapes] != [1, 2]:

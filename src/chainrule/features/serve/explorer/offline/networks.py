@@ -33,13 +33,13 @@ _KNOWN = frozenset(
     zero_projections initialisation dropout attention_dropout embedding_dropout head_width norm_epsilon
     shared_norm without_biases position_offset sublayer_norms gains_above_one attention_scale score_cap logit_cap
     logit_scale embedding_scale residual_scale output_bias rotary_width tied memory output cutoffs noise_samples
-    noise_power begins_with first_read window_every full_layers ngram_rows ngram_width
+    noise_power begins_with first_read window_every full_layers
     """.split()  # noqa: SIM905  # a list would have a line each
 )
 _KNOWN_OF_RECURRENT = frozenset(
     """
     cell layers width context residual variational input_dropout dropout output_dropout weight_drop forget_bias tied
-    memory output cutoffs noise_samples noise_power begins_with first_read embedding_dropout ngram_rows ngram_width
+    memory output cutoffs noise_samples noise_power begins_with first_read embedding_dropout
     """.split()  # noqa: SIM905  # a list would have a line each
 )
 _CHOICES = {
