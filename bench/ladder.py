@@ -31,7 +31,7 @@ from neural import BEST_LSTM, BEST_LSTM_TRAINING, BEST_TRANSFORMER, BEST_TRANSFO
 import chainrule
 from chainrule import NGramConfig, RecurrentConfig, TokenizerConfig, TrainingConfig
 from chainrule.features.compare.ladder import parameters_of
-from chainrule.neural.config import NETWORKS
+from chainrule.kinds import CAUSAL_NETWORK, configs_of
 from chainrule.training.checkpoint import remove_checkpoints
 from chainrule.training.reports import LOG
 
@@ -120,7 +120,7 @@ def character_ladder() -> Ladder:
 
 def word_ladder() -> Ladder:
     networks: dict[str, Recipe] = {}
-    for family, kind in NETWORKS.items():
+    for family, kind in configs_of(CAUSAL_NETWORK).items():
         config = kind(tied=True, **WORDS[family])
         if isinstance(config, RecurrentConfig):
             networks["RNN"] = replace(config, cell="rnn_tanh"), RECURRENT_AVERAGED

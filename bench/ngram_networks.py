@@ -39,7 +39,7 @@ import torch  # noqa: E402
 from machine import circumstances  # noqa: E402
 
 import chainrule  # noqa: E402
-from chainrule.models.families.table import FAMILIES  # noqa: E402
+from chainrule.kinds import kinds  # noqa: E402
 from chainrule.text.corpus.corpus import source_of  # noqa: E402
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def trials(arguments: argparse.Namespace, folder: Path) -> Iterator[dict[str, An
                 with control_of(name):
                     model = chainrule.train(
                         train,
-                        FAMILIES[family].config(),
+                        kinds()[family].configs[0].get()(),
                         tokenizer=str(folder / "ngram"),
                         training=chainrule.TrainingConfig(minutes=arguments.minutes, seed=seed),
                         validation=tune,  # else the end of the text that trains, so that networks learn from less
@@ -150,15 +150,15 @@ def exchanges(arguments: argparse.Namespace, folder: Path) -> Iterator[dict[str,
     (folder / "other").mkdir()
     train, tune, _ = parts_of(arguments.text, folder, arguments.document)
     learned, held, test = parts_of(arguments.other, folder / "other", arguments.document)
-    family, ngram = FAMILIES[arguments.family[0]], chainrule.NGramConfig(order=arguments.order)
+    family, ngram = kinds()[arguments.family[0]].configs[0].get(), chainrule.NGramConfig(order=arguments.order)
     chainrule.train(train, ngram, tokenizer=arguments.tokenizer).save(folder / "ngram")
     other = chainrule.train(learned, ngram, tokenizer=str(folder / "ngram"))
     for seed in arguments.seeds:
         training = chainrule.TrainingConfig(minutes=arguments.minutes, seed=seed)
         options: dict[str, Any] = {"tokenizer": str(folder / "ngram"), "training": training}
-        network = chainrule.train(train, family.config(), validation=tune, **options)
+        network = chainrule.train(train, family(), validation=tune, **options)
         network.save(folder / f"network{seed}")
-        residual = chainrule.train(train, family.config(), validation=tune, residual_of=arguments.order, **options)
+        residual = chainrule.train(train, family(), validation=tune, residual_of=arguments.order, **options)
         adapted = chainrule.train(learned, start=folder / f"network{seed}", validation=held, training=training)
         adaptive = chainrule.MixtureConfig(adaptive=True)
         models = {

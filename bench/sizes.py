@@ -25,6 +25,7 @@ import torch  # noqa: E402
 from machine import circumstances  # noqa: E402
 
 from chainrule.base.progress import silent  # noqa: E402
+from chainrule.kinds import kinds  # noqa: E402
 from chainrule.mixture.uniform import UniformConfig  # noqa: E402
 from chainrule.models.families.table import FAMILIES  # noqa: E402
 from chainrule.models.files.tokenizers import tokenize_source  # noqa: E402
@@ -43,7 +44,7 @@ def settings_of(family: str, size: str, others: list[str]) -> dict[str, Any]:
     if size == "rule":
         return named_settings(others)
     width, layers, context = (*map(int, size.split("x")), None)[:3]
-    heads = next((rung.get("heads") for rung in FAMILIES[family].config.sizes if rung["width"] == width), None)
+    heads = next((rung.get("heads") for rung in kinds()[family].configs[0].get().sizes if rung["width"] == width), None)
     named: dict[str, Any] = {"width": width, "layers": layers, "context": context, "heads": heads}
     named |= named_settings(others)
     return {name: value for name, value in named.items() if value is not None}
@@ -79,7 +80,7 @@ def trials(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
                 began = time.process_time()
                 name, _, cell = family.partition(":")
                 settings = settings_of(name, size, [*arguments.set, *([f"cell={cell}"] if cell else [])])
-                config = FAMILIES[name].config(**settings)
+                config = kinds()[name].configs[0].get()(**settings)
                 training = TrainingConfig(minutes=minutes, **named_settings(arguments.training))
                 options = StreamOptions(
                     training=training,

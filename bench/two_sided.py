@@ -41,14 +41,18 @@ from chainrule import NGramConfig, TokenizerConfig, TrainingConfig
 from chainrule.base.tables import markdown_table
 from chainrule.features.classify.labelled_texts import Labelled
 from chainrule.features.classify.training import finetune
+from chainrule.kinds import CAUSAL_NETWORK, MASKED_MODEL, configs_of
 from chainrule.neural.build import build
-from chainrule.neural.config import BIDIRECTIONAL, NETWORKS, MaskedConfig, RecurrentConfig, TransformerConfig
+from chainrule.neural.config import MaskedConfig, RecurrentConfig, TransformerConfig
 from chainrule.neural.embedding import token_vectors
 from chainrule.protocol import END
 from chainrule.storage.config_json import CONFIG
 from chainrule.text.corpus.sample import sample_docstrings, sample_lines
 from chainrule.training.checkpoint import remove_checkpoints
 from chainrule.training.config import FineTuningConfig
+
+NETWORKS = configs_of(CAUSAL_NETWORK)
+BIDIRECTIONAL = configs_of(MASKED_MODEL)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -11,14 +11,15 @@ import torch
 from chainrule.features.seq2seq.network.config import CaptionConfig, Seq2SeqConfig
 from chainrule.features.seq2seq.network.model import NeuralSeq2SeqModel, SourceConditionedModel
 from chainrule.features.seq2seq.network.network import build_seq2seq
+from chainrule.features.trees.config import TreeConfig
 from chainrule.features.trees.language_model import TreeModel, TreeNetwork
+from chainrule.features.vision.network.grid_config import GridConfig
 from chainrule.neural.build import build
 from chainrule.neural.config import (
     BagConfig,
     BilinearConfig,
     ConvolutionConfig,
     FeedforwardConfig,
-    GridConfig,
     RecurrentConfig,
     TransformerConfig,
     gpt2,
@@ -26,7 +27,6 @@ from chainrule.neural.config import (
     palm,
     vaswani,
 )
-from chainrule.neural.config.language_models import TreeConfig
 from chainrule.neural.device import _runs_lstm_in_bfloat16
 from chainrule.neural.language_model import NeuralModel
 

@@ -19,7 +19,19 @@ import chainrule
 PACKAGE = Path(chainrule.__file__).parent
 
 # The rooms of the core, from the ground up: each may import those before it. `ngram` and `neural` stand side by side.
-CORE = ("errors", "protocol", "base", "storage", "text", "drawing", "ngram neural", "mixture", "decoding", "evaluation")
+CORE = (
+    "errors",
+    "protocol",
+    "kinds",
+    "base",
+    "storage",
+    "text",
+    "drawing",
+    "ngram neural",
+    "mixture",
+    "decoding",
+    "evaluation",
+)
 CORE += ("training", "models", "verbs", "cli", "__main__")
 FLOOR = {room: floor for floor, rooms in enumerate(CORE) for room in rooms.split()}
 # Modules of the root that hand on their feature's module.

@@ -8,15 +8,19 @@ from oracles import random_documents, stream_of
 
 from chainrule.base.progress import silent
 from chainrule.errors import ModelFormatError
+from chainrule.features.trees.config import TreeConfig
+from chainrule.kinds import CAUSAL_NETWORK, MASKED_MODEL, configs_of, kinds
 from chainrule.mixture.uniform import UniformConfig
 from chainrule.models.families.table import FAMILIES, family_of
-from chainrule.neural.config import BIDIRECTIONAL, NETWORKS, TransformerConfig
-from chainrule.neural.config.language_models import TreeConfig
+from chainrule.neural.config import TransformerConfig
 from chainrule.ngram.config import NGramConfig
 from chainrule.protocol import END
 from chainrule.training.config import TrainingConfig
 from chainrule.training.job import StreamOptions
 from chainrule.verbs.draw import network_diagram
+
+NETWORKS = configs_of(CAUSAL_NETWORK)
+BIDIRECTIONAL = configs_of(MASKED_MODEL)
 
 STREAM = stream_of(random_documents(1, 9, 20, 7))
 
@@ -28,15 +32,13 @@ SMALL = {name: (config(width=8, context=4), silent, ONE_STEP) for name, config i
 SMALL["tree"] = (TreeConfig(width=8, brackets=(7, 8)), silent, ONE_STEP)
 TREES = np.tile(np.array([7, 3, 4, 7, 5, 6, 8, 8, END], np.int32), 4)
 
-# Made of other models, or of pairs, labels, pictures or sounds.
-UNTRAINED = ("mixture", "conditional", "caption", "speech", "classifier", "text-encoder")
 
-
-@pytest.mark.parametrize("name", [name for name in FAMILIES if name not in UNTRAINED])
+@pytest.mark.parametrize("name", [name for name in FAMILIES if not kinds()[name].learns_from])
 def test_a_family_puts_together_what_it_took_apart(name: str) -> None:
     family = FAMILIES[name]
-    assert is_dataclass(family.config)
-    model, _ = family.train(TREES if name == "tree" else STREAM, 9, *SMALL.get(name, (family.config(), silent)))
+    config = kinds()[name].configs[0].get()
+    assert is_dataclass(config)
+    model, _ = family.train(TREES if name == "tree" else STREAM, 9, *SMALL.get(name, (config(), silent)))
     again = family.from_state(*family.to_state(model), 9)
     assert type(again) is type(model)
     prefixes = [np.array(words, np.int32) for words in ([], [3], [3, 4, 0])]

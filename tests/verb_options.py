@@ -8,11 +8,14 @@ from chainrule.base.options import is_rare
 from chainrule.features.classify.network.config import LABELLING
 from chainrule.features.seq2seq.network.config import CaptionConfig, Seq2SeqConfig
 from chainrule.features.speech.network_config import SpeechConfig
+from chainrule.features.trees.config import TreeConfig
 from chainrule.features.vectors.learning.config import VectorsConfig
 from chainrule.features.vision.network.config import ResNetLabelling, ViTLabelling
-from chainrule.neural.config import BIDIRECTIONAL, NETWORKS
-from chainrule.neural.config.language_models import TreeConfig
+from chainrule.kinds import CAUSAL_NETWORK, MASKED_MODEL, configs_of
 from chainrule.training.config import ClassifierTrainingConfig, FineTuningConfig, TrainingConfig
+
+NETWORKS = configs_of(CAUSAL_NETWORK)
+BIDIRECTIONAL = configs_of(MASKED_MODEL)
 
 
 def flag(name: str) -> str:

@@ -104,6 +104,7 @@ if TYPE_CHECKING:
     from chainrule.features.speech.sounds.transcripts import Transcript as Transcript
     from chainrule.features.speech.sounds.transcripts import read_transcripts as read_transcripts
     from chainrule.features.speech.training import train_speech as train_speech
+    from chainrule.features.trees.config import TreeConfig as TreeConfig
     from chainrule.features.trees.draw_trees import TreeDrawings as TreeDrawings
     from chainrule.features.trees.draw_trees import draw_trees as draw_trees
     from chainrule.features.trees.structures.graph import Edge as Edge
@@ -129,6 +130,7 @@ if TYPE_CHECKING:
     from chainrule.features.vectors.train import train_vectors as train_vectors
     from chainrule.features.vision.model import Caption as Caption
     from chainrule.features.vision.model import CaptionModel as CaptionModel
+    from chainrule.features.vision.network.grid_config import GridConfig as GridConfig
     from chainrule.features.vision.object_detection import BoxMeasurement as BoxMeasurement
     from chainrule.features.vision.pictures.boxes import BoxLabels as BoxLabels
     from chainrule.features.vision.pictures.boxes import Detection as Detection
@@ -162,13 +164,11 @@ if TYPE_CHECKING:
     from chainrule.neural.config import BilinearConfig as BilinearConfig
     from chainrule.neural.config import ConvolutionConfig as ConvolutionConfig
     from chainrule.neural.config import FeedforwardConfig as FeedforwardConfig
-    from chainrule.neural.config import GridConfig as GridConfig
     from chainrule.neural.config import MaskedConfig as MaskedConfig
     from chainrule.neural.config import MaskedRecurrentConfig as MaskedRecurrentConfig
     from chainrule.neural.config import RecurrentConfig as RecurrentConfig
     from chainrule.neural.config import TransformerConfig as TransformerConfig
     from chainrule.neural.config import preset as preset
-    from chainrule.neural.config.language_models import TreeConfig as TreeConfig
     from chainrule.ngram.config import NGramConfig as NGramConfig
     from chainrule.protocol import LanguageModel as LanguageModel
     from chainrule.protocol import Scorer as Scorer

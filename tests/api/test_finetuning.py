@@ -20,14 +20,17 @@ from chainrule.features.classify.network.classifier import layer_widths
 from chainrule.features.classify.network.config import ConvolutionBagLabelling
 from chainrule.features.classify.objective import Example, LabelObjective, split
 from chainrule.features.classify.training import finetune
+from chainrule.kinds import CAUSAL_NETWORK, MASKED_MODEL, configs_of
 from chainrule.models.families.table import FAMILIES
 from chainrule.models.files.load_model import build_model
 from chainrule.neural.bidirectional_model import BidirectionalModel
-from chainrule.neural.config import BIDIRECTIONAL, NETWORKS
 from chainrule.neural.language_model import NeuralModel
 from chainrule.text.tokenization.tokenizer import Tokenizer
 from chainrule.training.config import ClassifierTrainingConfig, FineTuningConfig
 from chainrule.training.job import ValidationResult
+
+NETWORKS = configs_of(CAUSAL_NETWORK)
+BIDIRECTIONAL = configs_of(MASKED_MODEL)
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -150,7 +150,7 @@ def test_damaged_settings_are_an_error(change, message: str, models) -> None:
 
 
 def test_a_mixture_cannot_be_trained_on_a_text(fixtures: Path) -> None:
-    with pytest.raises(SettingError, match="a mixture is not trained on a text but made of models"):
+    with pytest.raises(SettingError, match="a mixture is not trained on a text but made of other models"):
         chainrule.train(fixtures / "train.txt", MixtureConfig())
 
 

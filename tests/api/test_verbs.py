@@ -154,7 +154,7 @@ def test_adapt_trains_a_network_on(folder: Path) -> None:
     assert adapted.tokenizer.vocabulary.tokens() == chainrule.load(folder / "net").tokenizer.vocabulary.tokens()
     with pytest.raises(chainrule.SettingError, match="mt: a seq2seq model cannot be trained further on plain text"):
         chainrule.adapt(folder / "mt", folder / "heldout.txt")
-    with pytest.raises(chainrule.SettingError, match="lm: a model of family 'ngram' cannot be trained further"):
+    with pytest.raises(chainrule.SettingError, match="lm: an n-gram model cannot be trained further"):
         chainrule.adapt(folder / "lm", folder / "heldout.txt")
 
 

@@ -12,7 +12,10 @@ from verb_options import VERBS
 
 from chainrule.cli import verbs as cli_verbs
 from chainrule.cli.main import app, train
-from chainrule.neural.config import BIDIRECTIONAL, NETWORKS
+from chainrule.kinds import CAUSAL_NETWORK, MASKED_MODEL, configs_of
+
+NETWORKS = configs_of(CAUSAL_NETWORK)
+BIDIRECTIONAL = configs_of(MASKED_MODEL)
 
 PARAMETER = re.compile(
     r"^│ (?:\* )? *(--[\w-]+|[A-Z]+(?:\.\.\. [A-Z]+)?)(?: -\w)?(?: --no-[\w-]+)?(?: [A-Z]+(?:\.\.\.)?)?  +(\S.*?) *│$",

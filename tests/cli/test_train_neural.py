@@ -12,9 +12,11 @@ from random_networks import refuse_lstm_in_bfloat16
 
 import chainrule as package
 from chainrule.cli.train.run_output import note_untrained
+from chainrule.kinds import CAUSAL_NETWORK, configs_of
 from chainrule.neural import device as capabilities
-from chainrule.neural.config import NETWORKS
 from chainrule.training.reports import Report
+
+NETWORKS = configs_of(CAUSAL_NETWORK)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -160,7 +162,7 @@ def test_a_network_goes_on_with_other_text(chainrule, corpus: Path, heldout: Pat
     again = chainrule("adapt", lm, heldout, "-o", adapted, *steps, "--resume")
     assert (again.status, again.out) == (0, "")
     assert (
-        "cannot be trained further; expected a network"
+        "cannot be trained further on plain text; expected a network"
         in chainrule("adapt", model, heldout, "-o", tmp_path / "x").error
     )
     with pytest.raises(package.SettingError, match="leave config, tokenizer and vectors out"):

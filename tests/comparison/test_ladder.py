@@ -9,8 +9,10 @@ import pytest
 import chainrule
 from chainrule.errors import SettingError, TextError
 from chainrule.features.compare.ladder import LARGE_VOCABULARY, RESIDUAL, Networks, networks_for, run_ladder
-from chainrule.neural.config import NETWORKS
+from chainrule.kinds import CAUSAL_NETWORK, configs_of
 from chainrule.text.corpus.corpus import Corpus, Lines
+
+NETWORKS = configs_of(CAUSAL_NETWORK)
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -182,7 +182,7 @@ def test_a_model_put_together_again_is_the_same(name: str) -> None:
     before = model(name)
     settings, arrays = to_state(before)
     config = type(NETWORKS[name])
-    again = BidirectionalModel(network_from(json.loads(json.dumps(settings)), arrays, 29, config))
+    again = BidirectionalModel(network_from(json.loads(json.dumps(settings)), arrays, 29, [config]))
     np.testing.assert_array_equal(before.score(TEXTS)[2], again.score(TEXTS)[2])
 
 

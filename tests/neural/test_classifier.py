@@ -9,10 +9,13 @@ import torch.nn.functional as F  # noqa: N812
 from random_networks import random_network
 
 from chainrule.features.classify.network.classifier import FineTunedClassifier, layer_widths
+from chainrule.kinds import CAUSAL_NETWORK, MASKED_MODEL, configs_of
 from chainrule.neural.bidirectional_model import BidirectionalModel
-from chainrule.neural.config import BIDIRECTIONAL, NETWORKS
 from chainrule.neural.network import add_boundaries
 from chainrule.text.units import UnitTokens
+
+NETWORKS = configs_of(CAUSAL_NETWORK)
+BIDIRECTIONAL = configs_of(MASKED_MODEL)
 
 
 def test_a_unit_is_the_mean_of_its_tokens_and_companions_change_nothing() -> None:

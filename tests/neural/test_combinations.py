@@ -17,10 +17,13 @@ from samples import examples
 
 from chainrule.errors import SettingError
 from chainrule.features.seq2seq.network.config import Seq2SeqConfig
+from chainrule.kinds import CAUSAL_NETWORK, MASKED_MODEL, configs_of
 from chainrule.neural.bidirectional_model import MASK, BidirectionalModel
-from chainrule.neural.config import BIDIRECTIONAL, NETWORKS
 from chainrule.neural.config.transformer import Positions, SelfScore
 from chainrule.protocol import END
+
+NETWORKS = configs_of(CAUSAL_NETWORK)
+BIDIRECTIONAL = configs_of(MASKED_MODEL)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from chainrule.errors import SettingError
+from chainrule.features.vision.network.grid_config import GridConfig
 from chainrule.features.vision.network.grid_encoder import Grid
-from chainrule.neural.config import GridConfig
 from chainrule.protocol import END
 from tests.random_networks import random_model
 

@@ -14,10 +14,10 @@ from samples import sampled
 
 from chainrule.base.options import help_of
 from chainrule.errors import SettingError
+from chainrule.features.vision.network.grid_config import GridConfig
+from chainrule.kinds import CAUSAL_NETWORK, configs_of
 from chainrule.neural.build import build
-from chainrule.neural.config import NETWORKS as FAMILIES
 from chainrule.neural.config import PRESETS, RecurrentConfig, TransformerConfig, llama
-from chainrule.neural.config.grid import GridConfig
 from chainrule.neural.layers import state as encoder_states
 from chainrule.protocol import END
 
@@ -32,7 +32,7 @@ def tokens(rows: int, length: int, seed: int = 0) -> torch.Tensor:
     return torch.randint(2, 29, (rows, length), generator=torch.Generator().manual_seed(seed))
 
 
-@pytest.mark.parametrize("config", FAMILIES.values())
+@pytest.mark.parametrize("config", configs_of(CAUSAL_NETWORK).values())
 def test_every_setting_has_its_help_and_its_default(config: type) -> None:
     assert help_of(config).keys() == {each.name for each in fields(config)}
     assert all(len(text) > 5 and not text.endswith(".") for text in help_of(config).values())

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chainrule.errors import SettingError
+from chainrule.features.trees.config import TreeConfig
 from chainrule.features.trees.language_model import TreeModel, TreeNetwork
 from chainrule.features.trees.structures.linearized import Action, Brackets, tree_steps
-from chainrule.neural.config.language_models import TreeConfig
 
 OPEN, CLOSE, A, B = 3, 4, 5, 6
 BRACKETS = Brackets(OPEN, CLOSE)

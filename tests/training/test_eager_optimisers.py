@@ -15,13 +15,16 @@ import sys
 import torch
 import chainrule.training.run
 from chainrule.neural.build import build
-from chainrule.neural.config import NETWORKS, BIDIRECTIONAL
+from chainrule.kinds import CAUSAL_NETWORK, MASKED_MODEL, configs_of
 from chainrule.neural.saving import arrays_of, network_from, network_settings
 from chainrule.training.optimisers import eager
 
+NETWORKS = configs_of(CAUSAL_NETWORK)
+BIDIRECTIONAL = configs_of(MASKED_MODEL)
+
 for config in {**NETWORKS, **BIDIRECTIONAL}.values():
     network = build(config(), 9)
-    again = network_from(network_settings(network), arrays_of(network), 9, config)
+    again = network_from(network_settings(network), arrays_of(network), 9, [config])
     assert all(map(torch.equal, network.state_dict().values(), again.state_dict().values()))
 weight = torch.nn.Parameter(torch.ones(2, 2))
 for kind in (torch.optim.AdamW, torch.optim.SGD):

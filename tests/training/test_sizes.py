@@ -17,19 +17,16 @@ from test_minutes import LONG, Machine, Stop
 from test_minutes import MINUTES as MUON
 from training_runs import QUICK, text, trained
 
-from chainrule.neural.config import (
-    BIDIRECTIONAL,
-    NETWORKS,
-    ConvolutionConfig,
-    RecurrentConfig,
-    TransformerConfig,
-    preset,
-)
+from chainrule.kinds import CAUSAL_NETWORK, MASKED_MODEL, configs_of
+from chainrule.neural.config import ConvolutionConfig, RecurrentConfig, TransformerConfig, preset
 from chainrule.training import sizes
 from chainrule.training.config import TrainingRun
 from chainrule.training.job import StreamOptions
 from chainrule.training.objectives.next_token import next_token_job
 from chainrule.training.sizes import Trial, fit_size
+
+NETWORKS = configs_of(CAUSAL_NETWORK)
+BIDIRECTIONAL = configs_of(MASKED_MODEL)
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -28,7 +28,7 @@ from typing import (
 from chainrule.errors import ModelFormatError, SettingError, WrongTypeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from _typeshed import DataclassInstance
 
@@ -269,6 +269,16 @@ def describe_bounds(bounds: Mapping[str, Any]) -> str:
     if most is not None:
         return f"{lower} and at most {most:,}"
     return lower if below == math.inf else f"{lower} and less than {below:,}"
+
+
+def config_among(kinds: Sequence[type[DataclassInstance]], settings: object) -> Any:
+    """Return the settings as an object of the first class that knows them all, else of the one that knows most.
+
+    Raises ModelFormatError as `config_from_json`.
+    """
+    given = settings.keys() if isinstance(settings, dict) else set()
+    kind = max(kinds, key=lambda kind: len(given & {field.name for field in fields(kind)}))
+    return config_from_json(kind, settings)
 
 
 def config_from_json(kind: type[DataclassInstance], settings: object) -> Any:

@@ -3,59 +3,23 @@
 from __future__ import annotations
 
 import math
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from chainrule.errors import SettingError
-from chainrule.features.vision.network.grid_encoder import Grid
-from chainrule.neural.config import (
-    BagConfig,
-    BidirectionalConfig,
-    BilinearConfig,
-    ConvolutionConfig,
-    FeedforwardConfig,
-    GridConfig,
-    MaskedConfig,
-    MaskedRecurrentConfig,
-    NetworkConfig,
-    RecurrentConfig,
-    TextEncoderConfig,
-    TransformerConfig,
-)
-from chainrule.neural.encoders.bidirectional import BidirectionalRecurrent, SeparateDirections
+from chainrule.neural.config import MaskedConfig, TextEncoderConfig, TransformerConfig
 from chainrule.neural.encoders.blocks import norm_of
-from chainrule.neural.encoders.convolution import Convolution
-from chainrule.neural.encoders.feedforward import Bag, Bilinear, Feedforward
-from chainrule.neural.encoders.recurrent import Recurrent
-from chainrule.neural.encoders.transformer import Transformer
 from chainrule.neural.layers.basic import Embedding, OutputTransform, initialise
 from chainrule.neural.layers.output import AdaptiveSoftmax, FullSoftmax, NoOutput, SampledSoftmax
 from chainrule.neural.network import Network
 from chainrule.neural.sentence_pairs import NextSentence
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from jaxtyping import Float
 
-    from chainrule.neural.network import Encoder
-
-_ENCODERS: dict[type[NetworkConfig], Callable[[Any], Encoder]] = {
-    BilinearConfig: Bilinear,
-    BagConfig: Bag,
-    FeedforwardConfig: Feedforward,
-    ConvolutionConfig: Convolution,
-    RecurrentConfig: Recurrent,
-    GridConfig: Grid,
-    TransformerConfig: Transformer,
-    MaskedConfig: partial(Transformer, is_bidirectional=True),
-    TextEncoderConfig: partial(Transformer, is_bidirectional=True),
-    MaskedRecurrentConfig: BidirectionalRecurrent,
-    BidirectionalConfig: SeparateDirections,
-}
+    from chainrule.neural.config import NetworkConfig
 
 
 def build(config: NetworkConfig, vocabulary_size: int, counts: Float[Tensor, " V"] | None = None) -> Network:
@@ -70,7 +34,7 @@ def build(config: NetworkConfig, vocabulary_size: int, counts: Float[Tensor, " V
         ends = _ends(config, vocabulary_size)
     if config.closed_by is not None and config.closed_by >= vocabulary_size:
         raise SettingError(f"closed_by names token {config.closed_by}, but the vocabulary has {vocabulary_size:,}")
-    encoder = _ENCODERS[type(config)](config)
+    encoder = config.encoder.get()(config)
     if isinstance(config, TextEncoderConfig):
         return Network(config, ends.embedding, encoder, NoOutput())
     counts = torch.zeros(vocabulary_size, device="cpu") if counts is None else counts

@@ -21,7 +21,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from chainrule.base.bfloat16 import BFLOAT16, widen
-from chainrule.base.options import config_from_json
+from chainrule.base.options import config_among, config_from_json
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.features.seq2seq.network.config import Seq2SeqConfig
 from chainrule.features.seq2seq.network.model import NeuralSeq2SeqModel
@@ -29,7 +29,7 @@ from chainrule.features.seq2seq.network.network import build_seq2seq
 from chainrule.neural.adapters import merged_arrays
 from chainrule.neural.bidirectional_model import BidirectionalModel
 from chainrule.neural.build import build
-from chainrule.neural.config import BIDIRECTIONAL, TextEncoderConfig, settings_of
+from chainrule.neural.config import TextEncoderConfig, settings_of
 from chainrule.neural.config.network import without_ngram_memory
 from chainrule.neural.device import use_threads
 from chainrule.neural.embedding import TextEncoder
@@ -40,7 +40,7 @@ from chainrule.neural.quantization import is_quantised, packable, packed_arrays,
 from chainrule.protocol import BEGIN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from numpy import ndarray
@@ -56,9 +56,9 @@ if TYPE_CHECKING:
 
 def engine_of(network: Network) -> Engine:
     """A network as the model that it can be: a LanguageModel, a bidirectional model or a text encoder."""
-    if isinstance(network.config, tuple(BIDIRECTIONAL.values())):
-        return BidirectionalModel(network)
-    return TextEncoder(network) if isinstance(network.config, TextEncoderConfig) else NeuralModel(network)
+    if not network.config.is_bidirectional:
+        return NeuralModel(network)
+    return TextEncoder(network) if isinstance(network.config, TextEncoderConfig) else BidirectionalModel(network)
 
 
 M = TypeVar("M", bound=nn.Module)
@@ -114,21 +114,23 @@ def _tensor_of(array: ndarray) -> torch.Tensor:
     return torch.from_numpy(array)
 
 
-def from_state(settings: Json, arrays: Arrays, vocabulary_size: int, kind: type[NetworkConfig]) -> Engine:
+def from_state(settings: Json, arrays: Arrays, vocabulary_size: int, configs: Sequence[type[NetworkConfig]]) -> Engine:
     """As `network_from`, but as the model that the network can be; see `engine_of`."""
-    return engine_of(network_from(settings, arrays, vocabulary_size, kind))
+    return engine_of(network_from(settings, arrays, vocabulary_size, configs))
 
 
-def network_from(settings: Json, arrays: Arrays, vocabulary_size: int, kind: type[NetworkConfig]) -> Network:
+def network_from(
+    settings: Json, arrays: Arrays, vocabulary_size: int, configs: Sequence[type[NetworkConfig]]
+) -> Network:
     """A network from what `to_state` returned; it uses the arrays without a copy.
 
-    kind: the family's configuration. Raises ModelFormatError.
+    configs: the classes of settings of its family; see `config_among`. Raises ModelFormatError.
     """
     if settings.keys() != {"network"}:
         raise ModelFormatError(
             f"the fields of the settings are {', '.join(sorted(settings)) or 'missing'}; expected network"
         )
-    config: NetworkConfig = config_from_json(kind, without_ngram_memory(settings["network"]))
+    config: NetworkConfig = config_among(configs, without_ngram_memory(settings["network"]))
     check_layers(settings["network"].get("layers", 0) * max(1, settings["network"].get("experts", 0)), arrays)
     return filled_network(lambda: build(config, vocabulary_size), arrays)
 
@@ -272,14 +274,14 @@ def shapes_in(network: Network) -> dict[str, tuple[int, ...]]:
 def shared_network(engine: Engine) -> Network:
     """Another network with the same weights, in the same memory."""
     settings, arrays = to_state(engine)
-    return network_from(settings, arrays, engine.vocabulary_size, type(engine.network.config))
+    return network_from(settings, arrays, engine.vocabulary_size, [type(engine.network.config)])
 
 
 def merged(engine: Engine) -> Engine:
     """The same network with its adapter added to its weights, which become float32 where they had one."""
     settings, arrays = to_state(engine)
     arrays = merged_arrays(engine.network, arrays)
-    return from_state(settings, arrays, engine.vocabulary_size, type(engine.network.config))
+    return from_state(settings, arrays, engine.vocabulary_size, [type(engine.network.config)])
 
 
 def compact(engine: Engine, progress: Progress, bits: int | None = None) -> Engine:
@@ -289,14 +291,14 @@ def compact(engine: Engine, progress: Progress, bits: int | None = None) -> Engi
     """
     settings, arrays = to_state(engine)
     packed = packed_arrays(engine.network, arrays, progress, bits)
-    return from_state(settings, packed, engine.vocabulary_size, type(engine.network.config))
+    return from_state(settings, packed, engine.vocabulary_size, [type(engine.network.config)])
 
 
 def unpack(engine: Engine, progress: Progress) -> Engine:
     """The same network in float32, rounded as it was."""
     settings, arrays = to_state(engine)
     unpacked = unpacked_arrays(engine.network, arrays)
-    return from_state(settings, unpacked, engine.vocabulary_size, type(engine.network.config))
+    return from_state(settings, unpacked, engine.vocabulary_size, [type(engine.network.config)])
 
 
 def is_compact(engine: Engine) -> bool:

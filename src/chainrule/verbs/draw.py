@@ -12,7 +12,6 @@ from chainrule.drawing.diagram import Diagram
 from chainrule.drawing.plots import check_plot_name, svg_of, write_plot
 from chainrule.errors import SettingError
 from chainrule.features.seq2seq.model import Seq2SeqModel, is_seq2seq, load_pairs
-from chainrule.models.families.table import FAMILIES
 from chainrule.models.files.load_model import load
 from chainrule.models.files.opening import info
 from chainrule.models.model import Model, check_model
@@ -26,11 +25,11 @@ if TYPE_CHECKING:
 
 def network_diagram(name: str, config: Any, shapes: Mapping[str, Sequence[int]]) -> Diagram:
     """The diagram of a network. name: of the model. shapes: of its parameters by their names."""
-    from chainrule.drawing.diagrams import draw_parts
+    from chainrule.neural.diagrams import draw_parts
 
-    family = next((family for family in FAMILIES.values() if type(config) is family.config), None)
-    draw_network = None if family is None else family.diagram
-    return (draw_network or draw_parts)(name, config, shapes)
+    own = getattr(config, "diagram", None)
+    drawn: Diagram = (draw_parts if own is None else own.get())(name, config, shapes)
+    return drawn
 
 
 What = Literal["network", "positions", "sizes"]

@@ -54,10 +54,10 @@ from chainrule.cli.train.run_output import (
     text_differences,
     validated_on,
 )
+from chainrule.kinds import CAUSAL_NETWORK, kinds
 from chainrule.models.run_options import VectorOptions
-from chainrule.neural.config import BIDIRECTIONAL, NETWORKS, MaskedConfig, TransformerConfig, settings_of
+from chainrule.neural.config import MaskedConfig, TransformerConfig, settings_of
 from chainrule.neural.config import preset as preset_named
-from chainrule.neural.config.language_models import TreeConfig
 from chainrule.text.tokenization.config import TokenizerConfig
 from chainrule.training.config import AdapterConfig, TrainingConfig, differences
 from chainrule.verbs.training.options import AdaptOptions, TrainOptions
@@ -150,7 +150,7 @@ def masked(
     _train(texts, config, output, run, tokenizer, beginning)
 
 
-def _verb(name: str, config: type[NetworkConfig | TreeConfig]) -> Callable[..., None]:
+def _verb(name: str, config: Any, *, is_causal: bool) -> Callable[..., None]:
     """chainrule train NAME, whose settings are this configuration; its docstring is the verb's help."""
     summary, _, details = (getdoc(config) or "").partition("\n\n")
     text = "trees.conllu" if config.reads == "tree" else "corpus.txt"
@@ -178,7 +178,7 @@ def _verb(name: str, config: type[NetworkConfig | TreeConfig]) -> Callable[..., 
     ) -> None:
         _train(texts, config(**given_settings(network)), output, run, tokenizer, beginning)
 
-    train_family: Callable[..., None] = train_language_model if config in NETWORKS.values() else train_other
+    train_family: Callable[..., None] = train_language_model if is_causal else train_other
     train_family.__annotations__["network"] = flags_of(config)
     train_family.__doc__ = "\n\n".join(part for part in (summary, example, details, _CHECKPOINTS) if part)
     return train_family
@@ -189,12 +189,12 @@ _NAMES = {"two-sided": "bidirectional"}  # by the family's name in files, where 
 
 def __getattr__(name: str) -> Callable[..., None]:
     """chainrule train NETWORK, by the verb's name with underscores, built on first use."""
-    configs = {**NETWORKS, **BIDIRECTIONAL, "tree": TreeConfig}
-    networks = {_NAMES.get(family, family): config for family, config in configs.items()}
     verb = name.replace("_", "-")
-    if verb not in networks:
+    known = {_NAMES.get(family, family): kind for family, kind in kinds().items() if kind.configs}
+    if verb not in known:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return _verb(verb, networks[verb])
+    kind = known[verb]
+    return _verb(verb, kind.configs[0].get(), is_causal=kind.model == CAUSAL_NETWORK)
 
 
 def adapt(
@@ -306,7 +306,7 @@ def _adapt_to_preferences(
 
 def _train(
     texts: tuple[str, ...],
-    config: NetworkConfig | TreeConfig,
+    config: Any,
     output: Path,
     run: RunFlags,
     tokenizer: TokenizerFlags,

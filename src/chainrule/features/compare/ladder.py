@@ -13,6 +13,7 @@ from chainrule.base.progress import Progress, silent
 from chainrule.decoding.config import Limits
 from chainrule.errors import EstimationError, SettingError, prefix_errors
 from chainrule.evaluation.comparison import Comparison, Contender
+from chainrule.kinds import CAUSAL_NETWORK, configs_of
 from chainrule.mixture.config import MixtureConfig
 from chainrule.mixture.uniform import UniformConfig, UniformModel
 from chainrule.models.families.table import FAMILIES, family_of
@@ -20,7 +21,7 @@ from chainrule.models.files.tokenizers import tokenize_source
 from chainrule.models.language_models import CausalModel, CausalNetwork
 from chainrule.models.model import check_kind
 from chainrule.models.run import record_header
-from chainrule.neural.config import NETWORKS, RecurrentConfig
+from chainrule.neural.config import RecurrentConfig
 from chainrule.ngram.config import NGramConfig
 from chainrule.protocol import END
 from chainrule.training.config import TrainingConfig, TrainingRun
@@ -241,7 +242,7 @@ def networks_for(vocabulary_size: int) -> Iterator[tuple[str, NetworkConfig]]:
     gates.
     """
     output: OutputKind = "adaptive" if vocabulary_size > LARGE_VOCABULARY else "full"
-    for family, kind in NETWORKS.items():
+    for family, kind in configs_of(CAUSAL_NETWORK).items():
         for name, settings in _VARIANTS.get(family, {family: {}}).items():
             yield name, kind(output=output, **settings)
 

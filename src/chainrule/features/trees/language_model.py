@@ -21,8 +21,8 @@ from chainrule.base.arguments import after_prefixes, as_tokens, check_rows, chec
 from chainrule.base.distributions import ByDistributions, check_log_probs
 from chainrule.base.options import config_from_json
 from chainrule.errors import ModelFormatError, SettingError
+from chainrule.features.trees.config import TreeConfig
 from chainrule.features.trees.structures.linearized import CLOSE, OPEN, Action, Brackets, ParserState, step, tree_steps
-from chainrule.neural.config.language_models import TreeConfig
 from chainrule.neural.config.network import settings_of, without_ngram_memory
 from chainrule.neural.layers.basic import Embedding, drop
 from chainrule.neural.layers.output import blocks, cross_entropy

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from numpy import ndarray
     from torch import Tensor
 
+    from chainrule.features.trees.config import TreeConfig
     from chainrule.features.trees.structures.linearized import TreeSteps
-    from chainrule.neural.config.language_models import TreeConfig
     from chainrule.training.job import Setup, StreamOptions, Validation
 
 _BATCH, _RATE, _WARM_UP = 32, 3e-3, 100

@@ -233,7 +233,7 @@ def regions_from_state(settings: object, arrays: Arrays, tokenizer: Tokenizer) -
         body = filled_body(encoder, _chosen(_BODY, arrays))
     else:
         own = {"scratch": settings.get("encoder"), "labels": labels, "unit": "box"}
-        detector = from_state(own, _chosen(_DETECTOR, arrays), 0, {})
+        detector = from_state(own, _chosen(_DETECTOR, arrays), 0)
         encoder, body = detector.config, detector.body
     phrases = None
     if settings.get("phrases") is not None:

@@ -5,24 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from chainrule.errors import SettingError
 from chainrule.ngram.config import ignore_plan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable
 
     from jaxtyping import Int32
     from numpy import ndarray
 
     from chainrule.base.progress import Progress
-    from chainrule.drawing.diagram import Diagram
     from chainrule.errors import ChainruleError
     from chainrule.evaluation.likelihood import StreamScoring
     from chainrule.ngram.config import DiskPlan
 
     Arrays = dict[str, ndarray]
     Json = dict[str, Any]
-    Shapes = Mapping[str, Sequence[int]]
-    DrawNetwork = Callable[[str, Any, Shapes], Diagram]
 
 
 Task = Literal["continue", "fill", "embed", "classify"]
@@ -57,7 +55,7 @@ DEFAULT_COUNTING = Counting()
 
 @dataclass(frozen=True)
 class Family:
-    """What the rest of the program needs to know of a model family.
+    """How the engines of a family are trained, saved and restored, and what they can do; `Kind.engine` names it.
 
     train: (token stream, vocabulary size, configuration, progress) -> (model, training record). An owned stream may be
     freed early. A family that is estimated from counts also takes `counting`. One that trains in steps borrows the
@@ -67,11 +65,10 @@ class Family:
     resolved_for: (configuration, tokenizer) -> configuration with what the vocabulary decides. Raises SettingError.
     """
 
-    config: type
     token_bytes: int  # least memory that training needs for each token of the text; 0 if the text can stay on disk
-    train: Callable[..., tuple[Any, Json]]
     to_state: Callable[[Any], tuple[Json, Arrays]]
     from_state: Callable[[Json, Arrays, int], Any]
+    train: Callable[..., tuple[Any, Json]] = lambda *stream, **options: refuse_text()
     trains_in_steps: bool = False
     resolved_for: Callable[[Any, Any], Any] = lambda config, tokenizer: config
     stream_scoring: Callable[[Any], StreamScoring | None] = lambda model: None  # for models that see across documents
@@ -84,16 +81,11 @@ class Family:
     why_no_table: Callable[[Any], str | None] = lambda model: None  # why a model is more than an n-gram table, in words
     counts_on_disk: Callable[[Any], bool] = lambda config: False  # whether training can hold text and counts on disk
     unknown_mass: Callable[[Any], bool] = lambda config: False  # whether <unk> always has the mass of all unseen words
-    diagram: DrawNetwork | None = None  # of a model's name, configuration and shapes; None: drawn part by part
 
 
-def name_of_family(config: object, families: Mapping[str, Family]) -> str:
-    """The name of the family of a configuration. Raises TypeError if it is not a configuration of any."""
-    for name, family in families.items():
-        if type(config) is family.config:
-            return name
-    known = ", ".join(family.config.__name__ for family in families.values())
-    raise TypeError(f"{config!r} is not a configuration of a model; expected one of {known}")
+def refuse_text() -> Any:
+    """Raises SettingError: models of a family do not learn from plain text, and `Kind.learns_from` says from what."""
+    raise SettingError("models of this family are not trained on a text")
 
 
 def unsupported(kind: type[ChainruleError], message: str) -> Callable[..., Any]:

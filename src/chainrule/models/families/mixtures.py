@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from chainrule.errors import SettingError
-from chainrule.mixture.config import CacheConfig, MixtureConfig
-from chainrule.mixture.uniform import UniformConfig, UniformModel
-from chainrule.models.families.family import DEFAULT_COUNTING, Counting, Family, unsupported
+from chainrule.kinds import CAUSAL_MODEL, CAUSAL_NETWORK, kinds
+from chainrule.mixture.uniform import UniformModel
+from chainrule.models.families.family import DEFAULT_COUNTING, Counting, Family
+from chainrule.models.families.table import FAMILIES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from jaxtyping import Int32
     from numpy import ndarray
 
     from chainrule.base.memory import MaybeOwned
     from chainrule.base.progress import Progress
     from chainrule.evaluation.likelihood import StreamScoring
+    from chainrule.mixture.config import CacheConfig
+    from chainrule.mixture.uniform import UniformConfig
     from chainrule.models.families.family import Arrays, Json
     from chainrule.protocol import LanguageModel
 
@@ -52,14 +53,12 @@ def _put_together_cache(settings: Json, arrays: Arrays, vocabulary_size: int) ->
 
 
 UNIFORM = Family(
-    UniformConfig,
     token_bytes=4,
     train=_train_uniform,
     to_state=lambda model: ({}, {}),
     from_state=lambda settings, arrays, vocabulary_size: UniformModel(vocabulary_size),
 )
 CACHE = Family(
-    CacheConfig,
     token_bytes=4,
     train=_train_cache,
     to_state=lambda model: ({"words": model.words} | ({"order": model.order} if model.order > 1 else {}), {}),
@@ -67,53 +66,59 @@ CACHE = Family(
 )
 
 
-def mixture_family(families: Mapping[str, Family]) -> Family:
-    """The family of mixtures of models of these families, mixtures among them."""
+def _parts_of(model: Any) -> list[tuple[Family, LanguageModel[Any]]]:
+    """Return the components of a mixture, each with its family."""
+    from chainrule.mixture.components import RescaledUnknown
 
-    def to_state(model: Any) -> tuple[Json, Arrays]:
-        from chainrule.mixture import interpolation as saving
+    return [
+        (FAMILIES[name], component.model if isinstance(component, RescaledUnknown) else component)
+        for name, component in zip(model.components.families, model.components.models, strict=True)
+    ]
 
-        return saving.to_state(model, lambda family, component: families[family].to_state(component))
 
-    def from_state(settings: Json, arrays: Arrays, vocabulary_size: int) -> LanguageModel[Any]:
-        from chainrule.mixture import interpolation as saving
+def _take_apart(model: Any) -> tuple[Json, Arrays]:
+    from chainrule.mixture.interpolation import to_state
 
-        continuing = {name: family.from_state for name, family in families.items() if family.job == "continue"}
-        return saving.from_state(settings, arrays, vocabulary_size, continuing)
+    return to_state(model, lambda family, component: FAMILIES[family].to_state(component))
 
-    def context(model: Any) -> int | None:
-        """The context of the component that reads least."""
-        parts = [
-            families[name].context(component)
-            for name, component in zip(model.components.families, model.components.models, strict=True)
-        ]
-        return min((part for part in parts if part is not None), default=None)
 
-    def stream_scoring(model: Any) -> StreamScoring | None:
-        """Scores a text in one stream if any component does."""
-        from chainrule.evaluation.likelihood import StreamScoring
-        from chainrule.mixture.components import RescaledUnknown
+def _put_together(settings: Json, arrays: Arrays, vocabulary_size: int) -> LanguageModel[Any]:
+    from chainrule.mixture.interpolation import from_state
 
-        parts = [
-            families[name].stream_scoring(component.model if isinstance(component, RescaledUnknown) else component)
-            for name, component in zip(model.components.families, model.components.models, strict=True)
-        ]
-        if not any(parts):
-            return None
-        contexts = dict.fromkeys("context:document" if part is None else part.signature for part in parts)
-        return StreamScoring(model.score_stream_with_unknown, "+".join(contexts))
+    continuing = {
+        name: partial(_restored, name) for name, kind in kinds().items() if kind.model in (CAUSAL_MODEL, CAUSAL_NETWORK)
+    }
+    return from_state(settings, arrays, vocabulary_size, continuing)
 
-    return Family(
-        MixtureConfig,
-        token_bytes=4,
-        train=unsupported(
-            SettingError,
-            "a mixture is not trained on a text but made of models: chainrule mix, or chainrule.mix(models)",
-        ),
-        to_state=to_state,
-        from_state=from_state,
-        stream_scoring=stream_scoring,
-        context=context,
-        measure_options=lambda model: {"row_sums_of": model},
-        why_no_table=lambda model: "it is a mixture; take the models that it was made from",
-    )
+
+def _restored(family: str, settings: Json, arrays: Arrays, vocabulary_size: int) -> LanguageModel[Any]:
+    model: LanguageModel[Any] = FAMILIES[family].from_state(settings, arrays, vocabulary_size)
+    return model
+
+
+def _context(model: Any) -> int | None:
+    """Return the context of the component that reads least."""
+    parts = [family.context(component) for family, component in _parts_of(model)]
+    return min((part for part in parts if part is not None), default=None)
+
+
+def _stream_scoring(model: Any) -> StreamScoring | None:
+    """Return how a text is scored in one stream, which is done if any component does."""
+    from chainrule.evaluation.likelihood import StreamScoring
+
+    parts = [family.stream_scoring(component) for family, component in _parts_of(model)]
+    if not any(parts):
+        return None
+    contexts = dict.fromkeys("context:document" if part is None else part.signature for part in parts)
+    return StreamScoring(model.score_stream_with_unknown, "+".join(contexts))
+
+
+MIXTURE = Family(
+    token_bytes=4,
+    to_state=_take_apart,
+    from_state=_put_together,
+    stream_scoring=_stream_scoring,
+    context=_context,
+    measure_options=lambda model: {"row_sums_of": model},
+    why_no_table=lambda model: "it is a mixture; take the models that it was made from",
+)

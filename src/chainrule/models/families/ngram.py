@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from chainrule.errors import SettingError
 from chainrule.models.families.family import DEFAULT_COUNTING, Counting, Family, Quantization
-from chainrule.ngram.config import COMPACT, NGramConfig
+from chainrule.ngram.config import COMPACT
 
 if TYPE_CHECKING:
     from jaxtyping import Int32
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from chainrule.base.memory import MaybeOwned
     from chainrule.base.progress import Progress
     from chainrule.models.families.family import Arrays, Json
+    from chainrule.ngram.config import NGramConfig
     from chainrule.ngram.layouts import AnyNGram
     from chainrule.ngram.models.sharded_model import ShardedModel
     from chainrule.ngram.models.table_models import CompactNGramModel
@@ -73,7 +74,6 @@ def _unpack(model: Any, progress: Progress) -> Any:
 
 
 NGRAM = Family(
-    NGramConfig,
     token_bytes=20,
     train=_train,
     to_state=_take_apart,

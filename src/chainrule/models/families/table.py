@@ -1,48 +1,60 @@
-"""The table of model families."""
+"""The families of the kinds of models, by name: each is imported when it is first asked for."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-from chainrule.models.families.family import name_of_family
-from chainrule.models.families.mixtures import CACHE, UNIFORM, mixture_family
-from chainrule.models.families.networks import (
-    CAPTION,
-    CONDITIONAL,
-    LANGUAGE_MODELS,
-    MASKED,
-    SPEECH,
-    TEXT_ENCODER,
-    TREE,
-    classifier_family,
-)
-from chainrule.models.families.ngram import NGRAM
+from chainrule.base.options import config_among
+from chainrule.errors import SettingError
+from chainrule.kinds import kind_of_config, kinds
+from chainrule.neural.config.network import without_ngram_memory
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from chainrule.models.families.family import Family
 
-FAMILIES: dict[str, Family] = {}
-FAMILIES |= {
-    "uniform": UNIFORM,
-    "cache": CACHE,
-    "mixture": mixture_family(FAMILIES),
-    "ngram": NGRAM,
-    "conditional": CONDITIONAL,
-    "caption": CAPTION,
-    "speech": SPEECH,
-    **LANGUAGE_MODELS,
-    **MASKED,
-    "tree": TREE,
-    "text-encoder": TEXT_ENCODER,
-    "classifier": classifier_family(FAMILIES),
-}
+
+class _Families(Mapping[str, "Family"]):
+    def __getitem__(self, name: str) -> Family:
+        engine = kinds()[name].engine
+        if engine is None:
+            raise KeyError(name)
+        family: Family = engine.get()
+        return family
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, kind in kinds().items() if kind.engine is not None)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __contains__(self, name: object) -> bool:
+        kind = kinds().get(name) if isinstance(name, str) else None
+        return kind is not None and kind.engine is not None
 
 
-def why_no_table(family: str, engine: object) -> str:
-    """Why a model does not consist of an n-gram table alone, in words."""
-    return FAMILIES[family].why_no_table(engine) or f"it is of family {family!r}, which has no n-grams"
+FAMILIES = _Families()
 
 
 def family_of(config: object) -> str:
-    """The name of the family of a configuration. Raises TypeError if it is not a configuration of any."""
-    return name_of_family(config, FAMILIES)
+    """Return the name of the family of a configuration. Raises TypeError if it is not one of any."""
+    return kind_of_config(config).family
+
+
+def config_of(family: str, settings: object) -> Any:
+    """Return the settings of a model of a family from its JSON. Raises ModelFormatError."""
+    return config_among([config.get() for config in kinds()[family].configs], without_ngram_memory(settings))
+
+
+def check_learns_from_text(family: str) -> None:
+    """Raises SettingError where models of a family are made of something else than plain text."""
+    kind = kinds()[family]
+    if kind.learns_from:
+        raise SettingError(f"{kind.title} is not trained on a text but made of {kind.learns_from}")
+
+
+def why_no_table(family: str, engine: object) -> str:
+    """Return why a model does not consist of an n-gram table alone, in words."""
+    return FAMILIES[family].why_no_table(engine) or f"it is of family {family!r}, which has no n-grams"

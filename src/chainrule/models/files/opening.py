@@ -267,7 +267,7 @@ def model_class_at(
     if is_seq2seq(folder):
         return Seq2SeqModel
     family = saved_family(folder)
-    return kind_of(family) if family in FAMILIES else None
+    return kind_of(family) if family is not None and family in FAMILIES else None
 
 
 @shows_progress

@@ -18,7 +18,6 @@ from chainrule.neural.config.bidirectional import (
     TextEncoderConfig,
     bert,
 )
-from chainrule.neural.config.grid import GridConfig
 from chainrule.neural.config.language_models import (
     BagConfig,
     BilinearConfig,
@@ -59,15 +58,12 @@ def preset(name: str, **changes: Any) -> TransformerConfig:
 
 
 __all__ = [
-    "BIDIRECTIONAL",
-    "NETWORKS",
     "PRESETS",
     "BagConfig",
     "BidirectionalConfig",
     "BilinearConfig",
     "ConvolutionConfig",
     "FeedforwardConfig",
-    "GridConfig",
     "MaskedConfig",
     "MaskedRecurrentConfig",
     "NetworkConfig",
@@ -83,21 +79,3 @@ __all__ = [
     "settings_of",
     "vaswani",
 ]
-
-# By the name of the family: each is an encoder in `chainrule.neural.encoders`, and a verb under `chainrule train`.
-NETWORKS: dict[str, type[NetworkConfig]] = {
-    "bilinear": BilinearConfig,
-    "bag": BagConfig,
-    "feedforward": FeedforwardConfig,
-    "convolution": ConvolutionConfig,
-    "recurrent": RecurrentConfig,
-    "grid": GridConfig,
-    "transformer": TransformerConfig,
-}
-
-# Bidirectional networks, which are no language models.
-BIDIRECTIONAL: dict[str, type[NetworkConfig]] = {
-    "masked": MaskedConfig,
-    "masked-recurrent": MaskedRecurrentConfig,
-    "two-sided": BidirectionalConfig,
-}

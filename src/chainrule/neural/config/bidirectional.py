@@ -10,6 +10,7 @@ from typing import ClassVar, Literal
 
 from chainrule.base.options import option
 from chainrule.errors import SettingError
+from chainrule.kinds import Lazy
 from chainrule.neural.config.language_models import RecurrentConfig
 from chainrule.neural.config.network import (
     MAX_CONTEXT,
@@ -113,6 +114,9 @@ class MaskedRecurrentConfig(Masking, RecurrentConfig):
     Trained and used as the masked Transformer.
     """
 
+    encoder: ClassVar[Lazy] = Lazy("chainrule.neural.encoders.bidirectional:BidirectionalRecurrent")
+    diagram: ClassVar[Lazy | None] = Lazy("chainrule.neural.diagrams:draw_recurrent")
+
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_shares()
@@ -128,6 +132,9 @@ class BidirectionalConfig(RecurrentConfig):
     One reads what precedes a token and one what follows it, through all
     layers, so that nothing needs to be masked.
     """
+
+    encoder: ClassVar[Lazy] = Lazy("chainrule.neural.encoders.bidirectional:SeparateDirections")
+    diagram: ClassVar[Lazy | None] = Lazy("chainrule.neural.diagrams:draw_recurrent")
 
     is_bidirectional: ClassVar[bool] = True
 

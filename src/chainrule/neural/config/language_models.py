@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from chainrule.base.options import check_settings, option
+from chainrule.base.options import option
 from chainrule.errors import SettingError
+from chainrule.kinds import Lazy
 from chainrule.neural.config.network import (
     CONTEXT,
     LAYERS,
@@ -25,6 +26,8 @@ class BagConfig(LayersConfig):
 
     The average of the vectors of tokens, and layers on it (Iyyer 2015).
     """
+
+    encoder: ClassVar[Lazy] = Lazy("chainrule.neural.encoders.feedforward:Bag")
 
     sizes: ClassVar[tuple[dict[str, int], ...]] = (
         {"width": 32, "context": 64},
@@ -52,6 +55,8 @@ class BilinearConfig(NetworkConfig):
     (Mnih and Hinton 2007).
     """
 
+    encoder: ClassVar[Lazy] = Lazy("chainrule.neural.encoders.feedforward:Bilinear")
+
     sizes: ClassVar[tuple[dict[str, int], ...]] = (
         {"width": 32, "context": 64},
         {"width": 64, "context": 64},
@@ -75,6 +80,9 @@ class FeedforwardConfig(LayersConfig):
 
     The vectors of the tokens side by side, and layers on them (Bengio 2003).
     """
+
+    encoder: ClassVar[Lazy] = Lazy("chainrule.neural.encoders.feedforward:Feedforward")
+    diagram: ClassVar[Lazy | None] = Lazy("chainrule.neural.diagrams:draw_feedforward")
 
     sizes: ClassVar[tuple[dict[str, int], ...]] = (
         {"width": 32, "context": 64},
@@ -119,6 +127,8 @@ class ConvolutionConfig(NetworkConfig):
     Each layer reads a few earlier positions (Dauphin 2017), further apart
     from layer to layer (van den Oord 2016, Bai 2018).
     """
+
+    encoder: ClassVar[Lazy] = Lazy("chainrule.neural.encoders.convolution:Convolution")
 
     sizes: ClassVar[tuple[dict[str, int], ...]] = (
         {"layers": 3, "width": 32, "context": 64},
@@ -165,6 +175,9 @@ class RecurrentConfig(LayersConfig):
     (Merity 2018).
     """
 
+    encoder: ClassVar[Lazy] = Lazy("chainrule.neural.encoders.recurrent:Recurrent")
+    diagram: ClassVar[Lazy | None] = Lazy("chainrule.neural.diagrams:draw_recurrent")
+
     is_recurrent: ClassVar[bool] = True
     takes_forcing: ClassVar[bool] = True
     sizes: ClassVar[tuple[dict[str, int], ...]] = (
@@ -200,29 +213,3 @@ class RecurrentConfig(LayersConfig):
         super().__post_init__()
         if self.intra_attention and self.cell != "lstm":
             raise SettingError(f"intra_attention is for the cell lstm, and this one is {self.cell}; set it to 0")
-
-
-@dataclass(frozen=True, kw_only=True)
-class TreeConfig:
-    """A language model of trees: an LSTM from the root down.
-
-    Each node is given those above it, and the elder siblings of all these
-    (after Zhang, Lu and Lapata 2016).
-
-    Reads trees: brackets, CoNLL-U (.conllu) or JSON lines. A tree is a text of
-    brackets, as in ( saw She -HEAD- ( man the -HEAD- ) ), and only trees have a
-    probability.
-    """
-
-    reads: ClassVar[str] = "tree"
-
-    width: int = option(200, "numbers in a hidden vector, and in that of a token", least=1, below=MAX_WIDTH)
-    layers: int = option(1, LAYERS, least=1, below=MAX_LAYERS)
-    dropout: float = option(0.3, "share of numbers dropped of what each layer, and the output, reads", least=0, below=1)
-    tied: bool = option(True, "the vectors of tokens are the output's weights, too")
-    brackets: tuple[int, ...] = option((), "the tokens ( and )", least=3, is_rare=True)
-
-    def __post_init__(self) -> None:
-        check_settings(self)
-        if len(self.brackets) not in (0, 2) or len(set(self.brackets)) != len(self.brackets):
-            raise SettingError(f"brackets are {self.brackets}; expected two different tokens, ( and )")

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from _typeshed import DataclassInstance
 
+    from chainrule.kinds import Lazy
+
 MAX_LAYERS, MAX_WIDTH, MAX_CONTEXT = 1000, 1 << 16, 1 << 20
 LAYERS = "number of stacked layers"
 CONTEXT = "tokens that are read together in training"
@@ -30,6 +32,8 @@ class NetworkConfig:
     Its class variables and properties are what the rest of the program asks of a network, whatever its class.
     """
 
+    encoder: ClassVar[Lazy]  # makes the encoder of a configuration
+    diagram: ClassVar[Lazy | None] = None  # draws one, of a name, a configuration and shapes; None: part by part
     reads: ClassVar[str] = "text"
     is_bidirectional: ClassVar[bool] = False  # sees what follows a token, too, so it does not continue texts
     is_masked: ClassVar[bool] = False  # learns from masked tokens; it has the settings of `Masking`

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from chainrule.base.options import option
+from chainrule.kinds import Lazy
 from chainrule.neural.config.consistency import check_transformer, heads_that_fit
 from chainrule.neural.config.network import CONTEXT, MAX_CONTEXT, MAX_LAYERS, MAX_WIDTH, NetworkConfig
 
@@ -31,6 +32,9 @@ class TransformerConfig(NetworkConfig):
 
     Each choice of the field's history is a setting.
     """
+
+    encoder: ClassVar[Lazy] = Lazy("chainrule.neural.encoders.transformer:Transformer")
+    diagram: ClassVar[Lazy | None] = Lazy("chainrule.neural.diagrams:draw_transformer")
 
     sizes: ClassVar[tuple[dict[str, int], ...]] = (
         {"layers": 2, "width": 32, "heads": 2, "context": 64},

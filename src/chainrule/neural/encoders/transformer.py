@@ -58,9 +58,11 @@ class Transformer(nn.Module):
     """
 
     def __init__(self, config: TransformerConfig, *, is_bidirectional: bool = False) -> None:
-        """is_bidirectional: tokens also attend to later ones; no incremental state exists."""
+        """is_bidirectional: tokens also attend to later ones, as the configuration may also say; no incremental state
+        exists.
+        """
         super().__init__()
-        self.is_bidirectional = is_bidirectional
+        self.is_bidirectional = is_bidirectional = is_bidirectional or config.is_bidirectional
         self.width, self.window, self.layers = config.width, config.window, config.layers
         has_window = [config.has_window(layer) for layer in range(config.layers)]
         self.windows: list[int | None] = [*[None] * (not all(has_window)), *[config.window] * any(has_window)]

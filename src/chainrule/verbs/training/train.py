@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast, overload
 import numpy as np
 
 from chainrule.base.memory import Owned, as_bytes
-from chainrule.base.options import config_from_json, takes
+from chainrule.base.options import takes
 from chainrule.base.scratch import token_counts
 from chainrule.base.threads import start_in_thread
 from chainrule.errors import SettingError, TextError
 from chainrule.features.open.adapters import is_peft
-from chainrule.features.seq2seq.model import FAMILY
+from chainrule.kinds import CAUSAL_NETWORK, MASKED_MODEL, kinds
 from chainrule.models.adapters import adapter_record, check_no_adapter
 from chainrule.models.families.family import Counting
-from chainrule.models.families.table import FAMILIES, family_of
+from chainrule.models.families.table import FAMILIES, check_learns_from_text, config_of, family_of
 from chainrule.models.files.load_model import build_model, load
 from chainrule.models.files.tokenizers import tokenize_source
 from chainrule.models.progress_line import showing
@@ -34,8 +34,7 @@ from chainrule.models.run import (
     seconds_since,
     training_run,
 )
-from chainrule.neural.config import BIDIRECTIONAL, NETWORKS, settings_of
-from chainrule.neural.config.network import without_ngram_memory
+from chainrule.neural.config import settings_of
 from chainrule.ngram.config import DiskPlan, NGramConfig, check_limitable, check_tunable, ignore_plan
 from chainrule.protocol import END, UNKNOWN
 from chainrule.storage.config_json import read_config
@@ -233,6 +232,7 @@ def _request(options: TrainOptions) -> _Request:
 
 def _check(request: _Request, run: TrainingRun) -> None:
     """Raises SettingError if settings do not fit the family or each other."""
+    check_learns_from_text(request.family_name)
     if request.tune is not None:
         check_tunable(request.config)
     for_networks = (request.training, request.validation, run.folder, request.vectors)
@@ -243,7 +243,7 @@ def _check(request: _Request, run: TrainingRun) -> None:
         )
     if request.adapter is not None and request.start is None:
         raise SettingError("adapter is for a network that is trained further; set start, its folder, or leave it out")
-    if request.known is not None and request.family_name not in NETWORKS:
+    if request.known is not None and kinds()[request.family_name].model != CAUSAL_NETWORK:
         raise SettingError(
             f"residual_of is for networks that continue texts, not for a model of family {request.family_name}; leave "
             "it out"
@@ -452,20 +452,16 @@ def network_config_of(folder: Path) -> NetworkConfig:
         own: NetworkConfig = model.engine.network.config
         return own
     entry = read_config(folder)
-    if entry.family == FAMILY:
-        raise SettingError(
-            f"{folder}: a seq2seq model cannot be trained further on plain text; expected a language model"
-        )
     _check_trainable(folder, entry.family)
-    config: NetworkConfig = config_from_json(
-        FAMILIES[entry.family].config, without_ngram_memory(entry.settings.get("network"))
-    )
+    config: NetworkConfig = config_of(entry.family, entry.settings.get("network"))
     return config
 
 
 def _check_trainable(folder: Path, family: str) -> None:
     """Raises SettingError."""
-    if family not in (*NETWORKS, *BIDIRECTIONAL):
+    kind = kinds().get(family)
+    if kind is None or kind.model not in (CAUSAL_NETWORK, MASKED_MODEL):
         raise SettingError(
-            f"{folder}: a model of family {family!r} cannot be trained further; expected a network that predicts tokens"
+            f"{folder}: {kind.title if kind else family} cannot be trained further on plain text; expected a network "
+            "that predicts tokens"
         )

@@ -37,13 +37,13 @@ from chainrule.features.trees.graph_networks import GraphBody
 from chainrule.features.trees.tree_networks import TreeBody
 from chainrule.features.vision.network.build import PICTURE_BODIES
 from chainrule.features.vision.network.detector import BoxDetector
+from chainrule.models.families.table import FAMILIES, config_of, family_of
 from chainrule.neural.build import build
-from chainrule.neural.config.network import without_ngram_memory
 from chainrule.neural.layers.basic import layer_stack
 from chainrule.neural.saving import arrays_of, check_layers, filled_network, layers_of, network_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy import ndarray
 
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.config.network import LabellingConfig
 
+    Classifier = FineTunedClassifier | ScratchClassifier | BoxDetector
     Json = dict[str, Any]
     Arrays = dict[str, ndarray]
 
@@ -128,40 +129,30 @@ _BODIES: dict[type[LabellingConfig], Callable[[Any, int, str], Body[Any]]] = {
 }
 
 
-def to_state(
-    model: FineTunedClassifier | ScratchClassifier | BoxDetector, family_of: Callable[[NetworkConfig], str]
-) -> tuple[Json, Arrays]:
-    """The arrays of the network get the prefix `network.` or `body.`, those of the head the prefix `head.`.
-
-    family_of: the name of the family of a configuration.
-    """
+def to_state(model: Classifier) -> tuple[Json, Arrays]:
+    """The arrays of the network get the prefix `network.` or `body.`, those of the head the prefix `head.`."""
     labels: Json = {"labels": list(model.labels), "unit": model.unit}
     if isinstance(model, FineTunedClassifier):
         return {"base": family_of(model.network.config), **network_settings(model.network), **labels}, arrays_of(model)
     return {"scratch": labelling_settings(model.config), **labels}, arrays_of(model)
 
 
-def from_state(
-    settings: Json, arrays: Arrays, vocabulary_size: int, bases: Mapping[str, type[NetworkConfig]]
-) -> FineTunedClassifier | ScratchClassifier | BoxDetector:
-    """The classifier of settings and arrays, which it uses without a copy. Raises ModelFormatError.
-
-    bases: the configuration of each family of networks that can be fine-tuned.
-    """
+def from_state(settings: Json, arrays: Arrays, vocabulary_size: int) -> Classifier:
+    """The classifier of settings and arrays, which it uses without a copy. Raises ModelFormatError."""
     if "scratch" in settings:
         return _from_scratch(settings, arrays, vocabulary_size)
     base = settings.get("base")
-    if not isinstance(base, str) or base not in bases:
+    if not isinstance(base, str) or base not in FAMILIES or not FAMILIES[base].embeds:
         raise ModelFormatError(f"the classifier's base is {base!r}, which is not a family of networks in this version")
-    return _fine_tuned(settings, arrays, vocabulary_size, bases[base])
+    return _fine_tuned(settings, arrays, vocabulary_size, base)
 
 
-def _fine_tuned(settings: Json, arrays: Arrays, vocabulary_size: int, kind: type[NetworkConfig]) -> FineTunedClassifier:
-    """A fine-tuned network. kind: its configuration. Raises ModelFormatError."""
+def _fine_tuned(settings: Json, arrays: Arrays, vocabulary_size: int, base: str) -> FineTunedClassifier:
+    """A fine-tuned network. base: its family. Raises ModelFormatError."""
     labels, unit = _labels_of(settings), settings.get("unit")
     if unit not in ("text", "word", "pair"):
         raise ModelFormatError(f"the classifier's unit is {unit!r}; expected text, word or pair")
-    config: NetworkConfig = config_from_json(kind, without_ngram_memory(settings.get("network")))
+    config: NetworkConfig = config_of(base, settings.get("network"))
     check_layers(getattr(config, "layers", 0), arrays)
     shapes = [arrays[name].shape if name in arrays else () for name in ("mix", "head.weight")]
     if [len(shape) for shape in shapes] != [1, 2]:

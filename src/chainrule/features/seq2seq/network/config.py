@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from chainrule.base.options import changed, check_settings, option
 from chainrule.errors import SettingError
+from chainrule.kinds import Lazy
 from chainrule.neural.config.network import MAX_CONTEXT, MAX_LAYERS, MAX_WIDTH, BeginToken
 from chainrule.neural.config.transformer import FeedForward  # noqa: TC001  # its hints are read
 
@@ -31,6 +32,8 @@ class Seq2SeqConfig:
     An encoder reads the source, and a decoder writes the target, with
     attention to the source. Raises SettingError.
     """
+
+    diagram: ClassVar[Lazy | None] = Lazy("chainrule.features.seq2seq.diagram:draw_seq2seq")
 
     encoder: Reads = option(
         "transformer",

@@ -11,8 +11,8 @@ from typing import ClassVar, Literal
 
 from chainrule.base.options import changed, option
 from chainrule.errors import SettingError
+from chainrule.features.vision.network.grid_config import GridCell, GridConfig
 from chainrule.features.vision.pictures.picture import Colours, Fit, Frame
-from chainrule.neural.config.grid import GridCell, GridConfig
 from chainrule.neural.config.network import (
     LAYERS,
     MAX_LAYERS,

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from jaxtyping import Bool, Float, Int64
 
+    from chainrule.features.vision.network.grid_config import GridConfig
     from chainrule.features.vision.network.grid_layers import Diagonal
-    from chainrule.neural.config.grid import GridConfig
     from chainrule.neural.layers.state import State
 
 _UNUSED = -9  # as the level of a carried cell that no other follows

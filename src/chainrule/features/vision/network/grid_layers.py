@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Int64
     from numpy import ndarray
 
-    from chainrule.neural.config.grid import GridCell
+    from chainrule.features.vision.network.grid_config import GridCell
 
     IntArray = Int64[ndarray, "*shape"]
 

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 
 from chainrule.base.options import option
 from chainrule.errors import SettingError
+from chainrule.kinds import Lazy
 from chainrule.neural.config.network import CONTEXT, LAYERS, MAX_CONTEXT, MAX_LAYERS, MAX_WIDTH, LayersConfig, Memory
 
 GridCell = Literal["lstm", "grid"]
@@ -22,6 +23,8 @@ class GridConfig(LayersConfig):
     right, and reads the pixels on its left, above, and above on its right
     (Graves 2007, Theis 2015, van den Oord 2016).
     """
+
+    encoder: ClassVar[Lazy] = Lazy("chainrule.features.vision.network.grid_encoder:Grid")
 
     is_recurrent: ClassVar[bool] = True
 

@@ -13,7 +13,6 @@ from chainrule.drawing.diagram import GAP, WIDTH, Box, Diagram
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from chainrule.features.seq2seq.network.config import Seq2SeqConfig
     from chainrule.neural.config import FeedforwardConfig, RecurrentConfig, TransformerConfig
 
     Shapes = Mapping[str, Sequence[int]]
@@ -23,24 +22,24 @@ STEPS = 4  # time steps that an unrolled network is drawn with
 
 def draw_transformer(name: str, config: TransformerConfig, shapes: Shapes) -> Diagram:
     """Its blocks as one, in a frame."""
-    diagram = _titled(name, _kind(config), shapes)
+    diagram = titled_diagram(name, _kind(config), shapes)
     size, width = shapes["embedding.weight"]
     tokens = diagram.box(0, 0, "tokens", "(B, T)", kind="pruned")
-    below = _above(diagram, tokens, "vectors of tokens", f"V {size:,} × D {width:,}{_count(shapes, 'embedding.')}")
+    below = put_above(diagram, tokens, "vectors of tokens", f"V {size:,} × D {width:,}{_count(shapes, 'embedding.')}")
     if config.positions in ("learned", "sinusoidal"):
         note = f"{config.context:,} × {width:,}{_count(shapes, 'encoder.places.')}"
-        below = _above(diagram, below, f"+ {config.positions} positions", note, kind="finished")
+        below = put_above(diagram, below, f"+ {config.positions} positions", note, kind="finished")
     if config.embedding_norm:
-        below = _above(diagram, below, _norm(config.norm), "", kind="pruned")
+        below = put_above(diagram, below, _norm(config.norm), "", kind="pruned")
     first = len(diagram.boxes)
     below = _block(diagram, below, config, shapes)
     blocks = f"{config.layers} block{'s' * (config.layers > 1)} of {_sum_of(shapes, 'encoder.blocks.0.'):,} parameters"
     diagram.frame(first, blocks, 20)
     if config.norm_place == "pre":
-        below = _above(diagram, below, _norm(config.norm), "", kind="pruned", gap=GAP + 26)
-    output = _above(diagram, below, "output", _output_note(size, width, config.tied, shapes), gap=GAP + 20)
+        below = put_above(diagram, below, _norm(config.norm), "", kind="pruned", gap=GAP + 26)
+    output = put_above(diagram, below, "output", _output_note(size, width, config.tied, shapes), gap=GAP + 20)
     meaning = "P(masked token)" if config.is_masked else "P(next token)"
-    _above(diagram, output, f"softmax: {meaning}", f"(B, T, V {size:,})", kind="best")
+    put_above(diagram, output, f"softmax: {meaning}", f"(B, T, V {size:,})", kind="best")
     return diagram
 
 
@@ -66,12 +65,12 @@ def _block(diagram: Diagram, below: Box, config: TransformerConfig, shapes: Shap
     for text, note, part in (attention, feed_forward):
         entry = below
         if pre:
-            below = _above(diagram, below, _norm(config.norm), "", kind="pruned", gap=GAP + 14)
+            below = put_above(diagram, below, _norm(config.norm), "", kind="pruned", gap=GAP + 14)
         note += _count(shapes, f"encoder.blocks.0.{part}")
-        below = _above(diagram, below, text, note, gap=GAP if pre else GAP + 14)
+        below = put_above(diagram, below, text, note, gap=GAP if pre else GAP + 14)
         below = _sum(diagram, entry, below)
         if not pre:
-            below = _above(diagram, below, _norm(config.norm), "", kind="pruned", gap=12)
+            below = put_above(diagram, below, _norm(config.norm), "", kind="pruned", gap=12)
     return below
 
 
@@ -79,7 +78,7 @@ def _side_by_side(
     diagram: Diagram, below: Box, config: TransformerConfig, shapes: Shapes, parts: Sequence[tuple[str, str, str]]
 ) -> Box:
     """Attention and feed-forward layer on the same input (parallel blocks: GPT-J, PaLM)."""
-    entry, norm = below, _above(diagram, below, _norm(config.norm), "", kind="pruned", gap=GAP + 14)
+    entry, norm = below, put_above(diagram, below, _norm(config.norm), "", kind="pruned", gap=GAP + 14)
     bottom = norm.top - GAP - 10
     drawn = []
     for left, (text, note, part) in zip((-(WIDTH + 20) / 2, (WIDTH + 20) / 2), parts, strict=True):
@@ -95,31 +94,31 @@ def _side_by_side(
 
 def draw_recurrent(name: str, config: RecurrentConfig, shapes: Shapes) -> Diagram:
     """Three views: as a loop, unrolled over a few steps, and one cell."""
-    diagram = _titled(name, _kind(config), shapes)
+    diagram = titled_diagram(name, _kind(config), shapes)
     size, _ = shapes["embedding.weight"]
     across, wide = 150.0, 104.0
     cell = {"rnn_tanh": "tanh", "rnn_relu": "ReLU"}.get(config.cell, config.cell.upper())
     token = diagram.box(-2 * across, 0, "w", "", width=wide, kind="pruned")
-    below = _above(diagram, token, "vector", f"{config.input_width}", width=wide)
+    below = put_above(diagram, token, "vector", f"{config.input_width}", width=wide)
     for layer in range(config.layers):
-        below = _above(diagram, below, f"{cell} {layer + 1}", f"state {config.width}", width=wide)
+        below = put_above(diagram, below, f"{cell} {layer + 1}", f"state {config.width}", width=wide)
         _loop(diagram, below)
-    output = _above(diagram, below, "softmax", f"V {size:,}", width=wide, kind="best")
-    _above(diagram, output, "P(next word | ...)", "", width=wide + 40, kind="finished")
+    output = put_above(diagram, below, "softmax", f"V {size:,}", width=wide, kind="best")
+    put_above(diagram, output, "P(next word | ...)", "", width=wide + 40, kind="finished")
     diagram.frame(0, "as a loop", 30)
     unrolled = len(diagram.boxes)
     for step in range(STEPS):
         left = step * across
         token = diagram.box(left, 0, f"w{step + 1}", "", width=wide, kind="pruned")
-        below = _above(diagram, token, "vector", f"{config.input_width}", width=wide)
+        below = put_above(diagram, token, "vector", f"{config.input_width}", width=wide)
         for layer in range(config.layers):
-            hint = f"layer {layer + 1}{_each(shapes, f'encoder.layers.{layer}.')}"
-            below = _above(diagram, below, f"{cell} {layer + 1}", f"state {config.width}", width=wide, hint=hint)
+            hint = f"layer {layer + 1}{size_of_each(shapes, f'encoder.layers.{layer}.')}"
+            below = put_above(diagram, below, f"{cell} {layer + 1}", f"state {config.width}", width=wide, hint=hint)
             if step:
                 diagram.arrow((left - across + wide, below.centre), (left, below.centre))
-        output = _above(diagram, below, "softmax", f"V {size:,}", width=wide, kind="best")
-        _above(diagram, output, f"P(w{step + 2} | ...)", "", width=wide, kind="finished")
-    layers = "; ".join(f"layer {i + 1}{_each(shapes, f'encoder.layers.{i}.')}" for i in range(config.layers))
+        output = put_above(diagram, below, "softmax", f"V {size:,}", width=wide, kind="best")
+        put_above(diagram, output, f"P(w{step + 2} | ...)", "", width=wide, kind="finished")
+    layers = "; ".join(f"layer {i + 1}{size_of_each(shapes, f'encoder.layers.{i}.')}" for i in range(config.layers))
     diagram.frame(unrolled, f"the same weights at each step: {layers}", 18)
     first = len(diagram.boxes)
     _cell(diagram, STEPS * across + 90, config)
@@ -183,7 +182,7 @@ def _cell(diagram: Diagram, left: float, config: RecurrentConfig) -> None:
 
 def draw_feedforward(name: str, config: FeedforwardConfig, shapes: Shapes) -> Diagram:
     """The vectors of the window side by side, and the layers on them."""
-    diagram = _titled(name, _kind(config), shapes)
+    diagram = titled_diagram(name, _kind(config), shapes)
     size, _ = shapes["embedding.weight"]
     shown = min(config.window, STEPS)
     wide = (WIDTH - 12 * (shown - 1)) / shown
@@ -203,49 +202,13 @@ def draw_feedforward(name: str, config: FeedforwardConfig, shapes: Shapes) -> Di
     for layer in range(config.layers):
         read = config.width if layer else config.window * config.input_width
         note = f"{read:,} → {config.width:,}"
-        below = _above(diagram, below, f"layer {layer + 1}: {config.activation}", note)
-    output = _above(diagram, below, "output", _output_note(size, config.output_width, config.tied, shapes))
-    _above(diagram, output, "softmax: P(next token)", f"V {size:,}", kind="best")
+        below = put_above(diagram, below, f"layer {layer + 1}: {config.activation}", note)
+    output = put_above(diagram, below, "output", _output_note(size, config.output_width, config.tied, shapes))
+    put_above(diagram, output, "softmax: P(next token)", f"V {size:,}", kind="best")
     return diagram
 
 
-def draw_seq2seq(name: str, config: Seq2SeqConfig, shapes: Shapes) -> Diagram:
-    """The encoder on the left, the decoder on the right, and what the one gives to the other."""
-    diagram = _titled(name, "Encoder and decoder", shapes)
-    width, right = config.width, WIDTH + 130
-    left = diagram.box(0, 0, "source tokens", "", kind="pruned")
-    below = _above(diagram, left, "vectors of source tokens", f"D {width:,}")
-    encoder = below
-    if config.encoder != "none":
-        first = len(diagram.boxes)
-        inside = _inside(config.encoder, "in both directions")
-        encoder = _above(diagram, below, f"{_layer(config.encoder)} layer", inside, gap=GAP + 16)
-        diagram.frame(first, f"encoder, {_layers(config.encoder_layers)}{_each(shapes, 'reader.')}", 14)
-    target = diagram.box(right, 0, "target tokens so far", "", kind="pruned")
-    above = _above(diagram, target, "vectors of target tokens", f"D {width:,}")
-    first = len(diagram.boxes)
-    decoder = f"{_layer(config.decoder)} layer"
-    layer = _above(diagram, above, decoder, _inside(config.decoder, ""), gap=GAP + 16)
-    if config.attention == "none":
-        diagram.arrow((encoder.left + WIDTH, encoder.centre), (layer.left, layer.centre))
-        top = layer
-    else:
-        what = f"{config.attention} attention to the source"
-        top = _above(diagram, layer, what, f"score: {config.score}".replace("_", " "), kind="finished")
-        diagram.arrow(
-            (encoder.left + WIDTH, encoder.centre),
-            (right - 40, encoder.centre),
-            (right - 40, top.centre),
-            (right, top.centre),
-        )
-    diagram.frame(first, f"decoder, {_layers(config.decoder_layers)}{_each(shapes, 'decoder.')}", 14)
-    size = next((shape[0] for name, shape in shapes.items() if name.startswith("output") and len(shape) == 2), 0)
-    output = _above(diagram, top, "output", f"D {width:,} → V {size:,}" if size else "", gap=GAP + 26)
-    _above(diagram, output, "softmax: P(next target token)", "", kind="best")
-    return diagram
-
-
-def _above(diagram: Diagram, below: Box, text: str, note: str, *, gap: float = GAP, **looks: Any) -> Box:
+def put_above(diagram: Diagram, below: Box, text: str, note: str, *, gap: float = GAP, **looks: Any) -> Box:
     """A box above another one, with an arrow between them."""
     width = float(looks.get("width", WIDTH))
     box = diagram.box(below.middle - width / 2, below.top - gap, text, note, **looks)
@@ -270,18 +233,18 @@ def _norm(norm: str) -> str:
     return {"layer": "LayerNorm", "rms": "RMSNorm"}.get(norm, norm)
 
 
-def _inside(part: str, recurrent: str) -> str:
+def cell_note(part: str, recurrent: str) -> str:
     """What a layer of the encoder or the decoder consists of. recurrent: what to say of a recurrent one."""
     return {"transformer": "self-attention, feed-forward", "convolution": ""}.get(part, recurrent)
 
 
-def _layer(part: str) -> str:
+def layer_title(part: str) -> str:
     return {"transformer": "Transformer", "convolution": "convolution", "hierarchical": "hierarchical LSTM"}.get(
         part, part.upper()
     )
 
 
-def _layers(count: int) -> str:
+def count_layers(count: int) -> str:
     return f"{count} layer{'s' * (count > 1)}"
 
 
@@ -294,7 +257,7 @@ def _count(shapes: Shapes, start: str) -> str:
     return f" = {total:,}" if total else ""
 
 
-def _each(shapes: Shapes, start: str) -> str:
+def size_of_each(shapes: Shapes, start: str) -> str:
     total = _sum_of(shapes, start)
     return f": {total:,} parameters" if total else ""
 
@@ -305,18 +268,18 @@ def _output_note(size: int, width: int, tied: bool, shapes: Shapes) -> str:
 
 def draw_parts(name: str, config: Any, shapes: Shapes) -> Diagram:
     """Of any other network: its modules in their order, with their shapes."""
-    diagram = _titled(name, _kind(config), shapes)
+    diagram = titled_diagram(name, _kind(config), shapes)
     below: Box | None = None
     for name, shape in shapes.items():
         if len(shape) < 2:  # biases are counted with their matrices
             continue
         note = f"{' × '.join(f'{size:,}' for size in shape)} = {math.prod(shape):,}"
         text = name.removesuffix(".weight").replace("_", " ")
-        below = diagram.box(0, 0, text, note) if below is None else _above(diagram, below, text, note)
+        below = diagram.box(0, 0, text, note) if below is None else put_above(diagram, below, text, note)
     return diagram
 
 
-def _titled(name: str, kind: str, shapes: Shapes) -> Diagram:
+def titled_diagram(name: str, kind: str, shapes: Shapes) -> Diagram:
     total = sum(math.prod(shape) for shape in shapes.values())
     return Diagram(name, f"{kind}, {total:,} parameters")
 
