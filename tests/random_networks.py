@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
+from chainrule.features.open.network.config import opened
 from chainrule.features.seq2seq.network.config import CaptionConfig, Seq2SeqConfig
 from chainrule.features.seq2seq.network.model import NeuralSeq2SeqModel, SourceConditionedModel
 from chainrule.features.seq2seq.network.network import build_seq2seq
@@ -41,7 +42,9 @@ torch.set_num_threads(1)  # more of them would only wait for one another
 
 
 def small(config: TransformerConfig, **changes: object) -> TransformerConfig:
-    """Of few numbers, and with a context that fills again and again."""
+    """Of few numbers, and with a context that fills again and again; with settings of opened ones, it is such a one."""
+    if not changes.keys() <= {field.name for field in fields(config)}:
+        config = opened(config)
     return replace(config, **{"layers": 2, "width": 16, "heads": 4, "context": 6, **changes})
 
 

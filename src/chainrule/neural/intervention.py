@@ -65,7 +65,7 @@ def units_of(model: object) -> list[list[Unit]]:
     """
     encoder = _transformer_of(model)
     blocks = cast("list[Block]", list(encoder.blocks))
-    heads = max(0 if block.recurrent else block.attention.heads for block in blocks)
+    heads = max(block.heads for block in blocks)
     parts: list[int | Literal["attention", "feed-forward", "layer"]] = [*range(heads), "attention"]
     if any(block.feed_forward is not None for block in blocks):
         parts.append("feed-forward")

@@ -131,7 +131,7 @@ def network_from(
             f"the fields of the settings are {', '.join(sorted(settings)) or 'missing'}; expected network"
         )
     config: NetworkConfig = config_among(configs, without_ngram_memory(settings["network"]))
-    check_layers(settings["network"].get("layers", 0) * max(1, settings["network"].get("experts", 0)), arrays)
+    check_layers(settings["network"].get("layers", 0) * config.arrays_of_layer, arrays)
     return filled_network(lambda: build(config, vocabulary_size), arrays)
 
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from chainrule.base.options import check_settings, is_omitted, option
 from chainrule.errors import ModelFormatError, SettingError
+from chainrule.kinds import Lazy
 
 if TYPE_CHECKING:
     from typing import Self
 
     from _typeshed import DataclassInstance
 
-    from chainrule.kinds import Lazy
 
 MAX_LAYERS, MAX_WIDTH, MAX_CONTEXT = 1000, 1 << 16, 1 << 20
 LAYERS = "number of stacked layers"
@@ -33,6 +33,7 @@ class NetworkConfig:
     """
 
     encoder: ClassVar[Lazy]  # makes the encoder of a configuration
+    outer_layers: ClassVar[Lazy] = Lazy("chainrule.neural.build:outer_layers")  # makes embedding and output
     diagram: ClassVar[Lazy | None] = None  # draws one, of a name, a configuration and shapes; None: part by part
     reads: ClassVar[str] = "text"
     is_bidirectional: ClassVar[bool] = False  # sees what follows a token, too, so it does not continue texts
@@ -131,6 +132,11 @@ class NetworkConfig:
     def blocks(self) -> int:
         """How many alike blocks its encoder consists of, which training can compute again one by one; else 0."""
         return 0
+
+    @property
+    def arrays_of_layer(self) -> int:
+        """How many arrays a layer has at least."""
+        return 1
 
     @property
     def attention_flops(self) -> float:
