@@ -52,7 +52,7 @@ def test_the_parts_add_up_to_the_stream_and_their_shares_to_the_logits(name: str
     finite = np.isfinite(log_probs)
     total = logits[finite] - log_probs[finite]
     assert total == pytest.approx(np.full(len(total), total[0]), abs=1e-4)
-    if config.logit_cap is not None:
+    if model.network.output.cap is not None:
         assert all(part.shares is None for part in parts)
         return
     # What is left is the same after any text: the shifts of the final norm, and the output's bias.

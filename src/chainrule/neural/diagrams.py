@@ -285,4 +285,5 @@ def titled_diagram(name: str, kind: str, shapes: Shapes) -> Diagram:
 
 
 def _kind(config: object) -> str:
-    return type(config).__name__.removesuffix("Config")
+    """The name of a class of settings; that of opened checkpoints is drawn as the plain one of its family."""
+    return type(config).__name__.removeprefix("Open").removesuffix("Config")
