@@ -31,9 +31,9 @@ from PIL import Image
 
 import chainrule
 from chainrule import CaptionConfig, CaptionedPicture, CaptionModel, LabelledPicture, Picture, TrainingConfig
+from chainrule.features.vision.attend import attention_steps
 from chainrule.features.vision.network.config import ResNetLabelling
 from chainrule.features.vision.picture_encoder import open_encoder
-from chainrule.verbs.attend import attention_steps
 
 CONFIGS = {
     "soft": CaptionConfig(width=128, attention="soft"),

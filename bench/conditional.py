@@ -134,7 +134,7 @@ def model_named(
             on_report=print_report,
         )
         model.save(folder)
-    return chainrule.load_pairs(folder)
+    return chainrule.load(folder, chainrule.Seq2SeqModel)
 
 
 def print_report(report: Report) -> None:

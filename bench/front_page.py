@@ -21,7 +21,7 @@ from chainrule.drawing.colours import GRID, INK, LINES, PAPER, QUIET
 from chainrule.drawing.plots import write_plot
 
 if TYPE_CHECKING:
-    from chainrule.evaluation.comparison import Comparison
+    from chainrule.features.compare.comparison import Comparison
 
 
 def main() -> None:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from chainrule.decoding.options import EmbeddingConfig as EmbeddingConfig
     from chainrule.decoding.text_generator import FormProbability as FormProbability
     from chainrule.decoding.text_generator import form_probability as form_probability
+    from chainrule.drawing.attention import AttentionMaps as AttentionMaps
     from chainrule.errors import ChainruleError as ChainruleError
     from chainrule.errors import EstimationError as EstimationError
     from chainrule.errors import ModelFormatError as ModelFormatError
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from chainrule.errors import SettingError as SettingError
     from chainrule.errors import TextError as TextError
     from chainrule.evaluation.classification import Classification as Classification
-    from chainrule.evaluation.comparison import Comparison as Comparison
     from chainrule.evaluation.measurement import Measurement as Measurement
     from chainrule.evaluation.texts.text_scores import TextScores as TextScores
     from chainrule.evaluation.texts.text_scores import measure_captions as measure_captions
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from chainrule.features.compare.compare import compare as compare
     from chainrule.features.compare.compare import compare_families as compare_families
     from chainrule.features.compare.compare import compare_smoothings as compare_smoothings
+    from chainrule.features.compare.comparison import Comparison as Comparison
     from chainrule.features.compare.report import write_report as write_report
     from chainrule.features.compare.smoothings import SmoothingTable as SmoothingTable
     from chainrule.features.compare.supervised import LabelComparison as LabelComparison
@@ -78,7 +79,6 @@ if TYPE_CHECKING:
     from chainrule.features.rescore.rescore import Rescored as Rescored
     from chainrule.features.rescore.rescore import rescore as rescore
     from chainrule.features.seq2seq.model import Seq2SeqModel as Seq2SeqModel
-    from chainrule.features.seq2seq.model import load_pairs as load_pairs
     from chainrule.features.seq2seq.network.config import CaptionConfig as CaptionConfig
     from chainrule.features.seq2seq.network.config import Seq2SeqConfig as Seq2SeqConfig
     from chainrule.features.seq2seq.training import train_pairs as train_pairs
@@ -128,6 +128,9 @@ if TYPE_CHECKING:
     from chainrule.features.vectors.nearest import Neighbour as Neighbour
     from chainrule.features.vectors.nearest import nearest as nearest
     from chainrule.features.vectors.train import train_vectors as train_vectors
+    from chainrule.features.vision.attend import PictureAttention as PictureAttention
+    from chainrule.features.vision.attend import attend_picture as attend_picture
+    from chainrule.features.vision.inspect import Inspection as Inspection
     from chainrule.features.vision.model import Caption as Caption
     from chainrule.features.vision.model import CaptionModel as CaptionModel
     from chainrule.features.vision.network.grid_config import GridConfig as GridConfig
@@ -146,12 +149,11 @@ if TYPE_CHECKING:
     from chainrule.mixture.config import CacheConfig as CacheConfig
     from chainrule.mixture.config import MixtureConfig as MixtureConfig
     from chainrule.mixture.uniform import UniformConfig as UniformConfig
+    from chainrule.models.any_model import AnyModel as AnyModel
     from chainrule.models.drafting import Drafting as Drafting
     from chainrule.models.embedding_model import EmbeddingModel as EmbeddingModel
     from chainrule.models.files.opening import info as info
     from chainrule.models.files.opening import load as load
-    from chainrule.models.files.opening import verify as verify
-    from chainrule.models.files.opening import verify_distribution as verify_distribution
     from chainrule.models.language_models import BeamTree as BeamTree
     from chainrule.models.language_models import CausalModel as CausalModel
     from chainrule.models.language_models import CausalNetwork as CausalNetwork
@@ -186,18 +188,13 @@ if TYPE_CHECKING:
     from chainrule.training.config import FineTuningConfig as FineTuningConfig
     from chainrule.training.config import TrainingConfig as TrainingConfig
     from chainrule.training.config import TrainingRun as TrainingRun
-    from chainrule.verbs.attend import AttentionMaps as AttentionMaps
-    from chainrule.verbs.attend import PictureAttention as PictureAttention
     from chainrule.verbs.attend import attend as attend
-    from chainrule.verbs.attend import attend_picture as attend_picture
     from chainrule.verbs.convert import convert as convert
-    from chainrule.verbs.convert import convert_vectors as convert_vectors
     from chainrule.verbs.draw import Drawing as Drawing
     from chainrule.verbs.draw import draw as draw
     from chainrule.verbs.draw import draw_sizes as draw_sizes
     from chainrule.verbs.effects import CausalEffects as CausalEffects
     from chainrule.verbs.frequencies import Frequencies as Frequencies
-    from chainrule.verbs.inspect import Inspection as Inspection
     from chainrule.verbs.inspect import TextInspection as TextInspection
     from chainrule.verbs.inspect import inspect as inspect
     from chainrule.verbs.mix import exchange as exchange
@@ -212,5 +209,7 @@ if TYPE_CHECKING:
     from chainrule.verbs.training.counts import train_counts as train_counts
     from chainrule.verbs.training.train import adapt as adapt
     from chainrule.verbs.training.train import train as train
+    from chainrule.verbs.verify import verify as verify
+    from chainrule.verbs.verify import verify_distribution as verify_distribution
 
 __version__: str

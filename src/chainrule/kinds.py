@@ -46,6 +46,39 @@ class Kind(NamedTuple):
     learns_from: str = ""
 
 
+class Opener(NamedTuple):
+    """What others write, and how it is opened. Openers are asked in their order.
+
+    title: what it is, for the list of what can be opened; empty where a row before it has said so. recognises: of a
+    path, whether it is such, by its name or a few bytes. opened: of a path, `OpenOptions` and a progress callback, the
+    model. model: of a path, the class of the model, or None where only opening it tells. tokenizer: of a path, its
+    tokenizer alone. contents: of a path, names and values that say what is in it, also where it cannot be opened.
+    adapter: of a path, a network's configuration, the record of the files that it came with and the shapes of its
+    arrays, an adapter to put on it; None where it is no adapter.
+    """
+
+    title: str
+    recognises: Lazy
+    opened: Lazy
+    model: Lazy | None = None
+    tokenizer: Lazy | None = None
+    contents: Lazy | None = None
+    adapter: Lazy | None = None
+
+
+class Writer(NamedTuple):
+    """A format of others that a model is written in.
+
+    name: the ending of a file, or what `convert --to` names. write: of a model, a path, settings or None, overwrite and
+    progress. check: of a path and overwrite, before the work. settings: the class of what `convert` may set.
+    """
+
+    name: str
+    write: Lazy
+    check: Lazy
+    settings: Lazy | None = None
+
+
 CAUSAL_MODEL = Lazy("chainrule.models.language_models:CausalModel")
 CAUSAL_NETWORK = Lazy("chainrule.models.language_models:CausalNetwork")
 MASKED_MODEL = Lazy("chainrule.models.language_models:MaskedModel")
@@ -123,7 +156,7 @@ KINDS = (
     Kind(
         "tree",
         "a language model of trees",
-        CAUSAL_MODEL,
+        Lazy("chainrule.features.trees.model:TreeLanguageModel"),
         Lazy("chainrule.features.trees.family:TREE"),
         (Lazy("chainrule.features.trees.config:TreeConfig"),),
     ),
@@ -161,6 +194,105 @@ KINDS = (
     ),
     Kind("vectors", "word vectors", Lazy("chainrule.features.vectors.model:WordVectors")),
 )
+
+_OPEN = "chainrule.features.open"
+_OPENING = f"{_OPEN}.openers"
+OPENERS = (
+    Opener(
+        "an adapter of peft",
+        Lazy(f"{_OPEN}.adapters:is_peft"),
+        Lazy(f"{_OPENING}:open_peft"),
+        adapter=Lazy(f"{_OPEN}.adapters:read_peft"),
+    ),
+    Opener(
+        "",
+        Lazy(f"{_OPEN}.gguf.adapters:is_gguf_adapter"),
+        Lazy(f"{_OPENING}:refuse_gguf_adapter"),
+        adapter=Lazy(f"{_OPEN}.gguf.adapters:read_gguf_adapter"),
+    ),
+    Opener(
+        "a Hugging Face folder",
+        Lazy("chainrule.storage.hugging_face:is_hugging_face"),
+        Lazy(f"{_OPENING}:open_hugging_face"),
+        Lazy(f"{_OPENING}:class_of_folder"),
+        Lazy(f"{_OPENING}:tokenizer_of_folder"),
+        Lazy(f"{_OPEN}.contents:contents_of"),
+    ),
+    Opener(
+        "a GGUF file",
+        Lazy("chainrule.storage.gguf:is_gguf"),
+        Lazy(f"{_OPENING}:open_gguf"),
+        Lazy(f"{_OPENING}:class_of_gguf"),
+        Lazy(f"{_OPENING}:tokenizer_of_gguf"),
+        Lazy(f"{_OPEN}.contents:contents_of"),
+    ),
+    Opener(
+        "one of llama2.c",
+        Lazy(f"{_OPEN}.llama2c:is_llama2c"),
+        Lazy(f"{_OPENING}:open_karpathy"),
+        None,
+        Lazy(f"{_OPENING}:tokenizer_of_karpathy"),
+    ),
+    Opener(
+        "the .safetensors file of a ResNet",
+        Lazy(f"{_OPENING}:is_of_pictures"),
+        Lazy(f"{_OPENING}:open_picture_network"),
+    ),
+    Opener(
+        "a file whose name ends in .arpa, .arpa.gz or the like",
+        Lazy("chainrule.models.files.ngram_files:is_arpa"),
+        Lazy("chainrule.models.files.ngram_files:open_arpa"),
+    ),
+    Opener(
+        "a binary of KenLM's",
+        Lazy("chainrule.models.files.ngram_files:is_kenlm"),
+        Lazy("chainrule.models.files.ngram_files:open_kenlm"),
+    ),
+    Opener("", Lazy(f"{_OPEN}.llama2c:describe_wrong_size"), Lazy(f"{_OPENING}:refuse_wrong_size")),
+    Opener(
+        "a file of word vectors",
+        Lazy("chainrule.features.vectors.model:is_vectors_file"),
+        Lazy("chainrule.features.vectors.model:open_vectors_file"),
+        Lazy("chainrule.features.vectors.model:class_of_file"),
+    ),
+)
+
+_WRITING = f"{_OPEN}.writers"
+_EXPORTS = "chainrule.features.exports"
+_NGRAM_FILES = "chainrule.models.files.ngram_files"
+WRITERS = (
+    Writer(".arpa", Lazy(f"{_NGRAM_FILES}:write_arpa_file"), Lazy(f"{_NGRAM_FILES}:check_ngram_file")),
+    Writer(".fst.txt", Lazy(f"{_EXPORTS}.writers:write_automaton"), Lazy(f"{_EXPORTS}.writers:check_automaton")),
+    Writer(
+        ".combined",
+        Lazy(f"{_EXPORTS}.writers:write_words"),
+        Lazy(f"{_NGRAM_FILES}:check_ngram_file"),
+        Lazy(f"{_EXPORTS}.config:WordListConfig"),
+    ),
+    Writer("hugging-face", Lazy(f"{_WRITING}:write_hugging_face"), Lazy(f"{_WRITING}:check_hugging_face")),
+    Writer("peft", Lazy(f"{_WRITING}:write_peft"), Lazy(f"{_WRITING}:check_peft")),
+    Writer("gguf-adapter", Lazy(f"{_WRITING}:write_gguf_adapter"), Lazy("chainrule.base.files:check_new_file")),
+)
+
+# Rows of tables that features have: the table, the name of the row, and what it stands for.
+ROWS = (
+    ("documents", "tree", Lazy("chainrule.features.trees.structures.linearized:Treebank")),
+    ("evaluate", "vectors", Lazy("chainrule.features.vectors.shell_evaluate:EVALUATE")),
+    ("evaluate", "conditional", Lazy("chainrule.features.seq2seq.shell_evaluate:EVALUATE")),
+    ("evaluate", "caption", Lazy("chainrule.features.vision.shell_evaluate:EVALUATE")),
+    ("evaluate", "speech", Lazy("chainrule.features.speech.shell:EVALUATE")),
+    ("evaluate", "classifier", Lazy("chainrule.features.classify.shell:EVALUATE")),
+    ("count", "together", Lazy("chainrule.features.vectors.shell_count:COUNT")),
+    ("train ngram", "spark", Lazy("chainrule.features.spark.shell:TRAIN")),
+    ("complete", "typing", Lazy("chainrule.features.correct.shell_typing:TypingOptions")),
+    ("classify.attention", "tree", Lazy("chainrule.features.trees.draw_trees:draw_trees")),
+    ("classify.inspect", "picture", Lazy("chainrule.features.vision.inspect:inspect_pictures")),
+)
+
+
+def rows(table: str) -> dict[str, Lazy]:
+    """Return the rows of a table of a feature, by name."""
+    return {name: lazy for own, name, lazy in ROWS if own == table}
 
 
 def kinds() -> dict[str, Kind]:

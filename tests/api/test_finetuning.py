@@ -22,7 +22,7 @@ from chainrule.features.classify.objective import Example, LabelObjective, split
 from chainrule.features.classify.training import finetune
 from chainrule.kinds import CAUSAL_NETWORK, MASKED_MODEL, configs_of
 from chainrule.models.families.table import FAMILIES
-from chainrule.models.files.load_model import build_model
+from chainrule.models.files.folders import build_model
 from chainrule.neural.bidirectional_model import BidirectionalModel
 from chainrule.neural.language_model import NeuralModel
 from chainrule.text.tokenization.tokenizer import Tokenizer

@@ -7,14 +7,15 @@ import pickle
 from typing import TYPE_CHECKING, Any, get_overloads
 
 import pytest
+from chainrule.models.files.load_model import kind_of
 from random_networks import MODERN, random_model
 
 import chainrule
 from chainrule.errors import WrongModelError
+from chainrule.models.any_model import check_kind
 from chainrule.models.families.table import FAMILIES
-from chainrule.models.files.load_model import build_model, kind_of
+from chainrule.models.files.folders import build_model
 from chainrule.models.files.opening import load
-from chainrule.models.model import check_kind
 
 if TYPE_CHECKING:
     from pathlib import Path

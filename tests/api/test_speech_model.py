@@ -13,8 +13,8 @@ import chainrule
 from chainrule import NGramConfig, Sound, SpeechModel, TextError
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.features.speech.measurement import SpeechMeasurement
-from chainrule.features.speech.model import load_speech
 from chainrule.features.speech.network import BLANK
+from chainrule.models.files.opening import load
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -138,7 +138,7 @@ def test_a_folder_with_other_settings_is_refused(name: str, value: object, messa
     config["settings"]["network"][name] = value
     (tmp_path / "config.json").write_text(json.dumps(config))
     with pytest.raises(ModelFormatError, match=message) as raised:
-        load_speech(tmp_path)
+        load(tmp_path, SpeechModel)
     assert str(tmp_path) in str(raised.value)
 
 
@@ -153,7 +153,7 @@ def test_what_is_no_speech_model_is_refused_and_a_speech_model_elsewhere(
         chainrule.load(tmp_path / "speech", chainrule.CausalModel)
     with pytest.raises(SettingError, match="takes no tokenizer"):
         chainrule.load(tmp_path / "speech", tokenizer="word")
-    from chainrule.models.files.load_model import load
+    from chainrule.models.files.opening import load
 
     with pytest.raises(ModelFormatError, match="hears, and is no model of texts"):
         load(tmp_path / "speech")

@@ -42,11 +42,11 @@ def test_separate_tokenizers_and_pairs_to_validate_on(chainrule, pairs: list[Pat
     result = chainrule("train", "seq2seq", *arguments, "-o", tmp_path / "mt", *QUICK, *separate)
     assert result.status == 0, result.err
     assert "target tokens of" in result.out
-    model = package.load_pairs(tmp_path / "mt")
+    model = chainrule.load(tmp_path / "mt", chainrule.Seq2SeqModel)
     assert (model.source.name, model.target.name) == ("character", "whitespace")
     assert model.record["validation"]["pairs"] == 20
     model.save(tmp_path / "again")
-    again = package.load_pairs(tmp_path / "again")
+    again = chainrule.load(tmp_path / "again", chainrule.Seq2SeqModel)
     assert again.write(SOURCES[:2], max_tokens=5) == model.write(SOURCES[:2], max_tokens=5)
 
 
@@ -100,7 +100,7 @@ def test_a_model_of_pairs_answers_a_conversation(chainrule, tmp_path: Path, stdi
     options = ["--max-source", 9, "--long-sources", "front"]
     result = chainrule("train", "seq2seq", "--pairs", talks, "-o", mt, *QUICK, *options)
     assert result.status == 0, result.err
-    model = package.load_pairs(mt)
+    model = chainrule.load(mt, chainrule.Seq2SeqModel)
     assert model.sources(["user: my name is ann"])[0].size == 5
     stdin(b"my name is bob\nmy name is cid\n")
     talked = chainrule("chat", mt, "--temperature", 0, "--max-tokens", 3, "--json")

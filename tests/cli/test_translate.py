@@ -28,7 +28,7 @@ def test_a_line_is_written_for_each_line_that_is_read(chainrule, mt: Path, stdin
     assert len(plain.lines) == 3
     assert plain.err == ""
     assert plain.lines[1] == ""
-    model = package.load_pairs(mt)
+    model = chainrule.load(mt, chainrule.Seq2SeqModel)
     expected = model.write(["zwei hunde", "ein mann liest"], max_tokens=6)
     assert [plain.lines[0], plain.lines[2]] == [texts[0].text for texts in expected]
     given = model.given("zwei hunde")
@@ -111,7 +111,7 @@ def test_texts_begin_with_given_words_which_are_scored(chainrule, mt: Path, stdi
     [found] = chainrule(*arguments, "--json").json["texts"]
     assert found["tokens"][:2] == ["a", "dog"]
     assert len(found["attention"]) == len(found["tokens"]) + (found["ending"] == "end")
-    model = package.load_pairs(mt)
+    model = chainrule.load(mt, chainrule.Seq2SeqModel)
     if found["ending"] == "end":
         assert model.given("zwei hunde").score([found["text"]])[0] == pytest.approx(found["log_prob"], abs=1e-3)
     else:
@@ -212,7 +212,7 @@ def test_the_tree_of_a_translation_has_the_text_that_is_printed(chainrule, mt: P
     assert result.status == 0, result.err
     drawn = json.loads(tree.read_text())
     nodes = drawn["nodes"]
-    model = package.load_pairs(mt)
+    model = chainrule.load(mt, chainrule.Seq2SeqModel)
     [[best]] = model.write(["zwei hunde"], package.BeamConfig(size=2, rank_by="mean", stop="likely"), max_tokens=4)
     assert result.lines == ["", best.text]
     path = [nodes[i] for i in drawn["best"]]

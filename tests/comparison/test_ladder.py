@@ -17,7 +17,7 @@ NETWORKS = configs_of(CAUSAL_NETWORK)
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from chainrule.evaluation.comparison import Comparison
+    from chainrule.features.compare.comparison import Comparison
 
 
 @pytest.fixture

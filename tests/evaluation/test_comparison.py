@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from chainrule.errors import SettingError
-from chainrule.evaluation.comparison import Comparison, Contender
 from chainrule.evaluation.measurement import Measurement
 from chainrule.evaluation.resampling import Documents, difference
+from chainrule.features.compare.comparison import Comparison, Contender
 
 
 def contender(

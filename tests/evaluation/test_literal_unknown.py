@@ -16,7 +16,7 @@ from samples import sampled
 
 import chainrule
 from chainrule.features.corpus.filter import document_scores
-from chainrule.models.files.load_model import load
+from chainrule.models.files.opening import load
 from chainrule.ngram.speller import LITERAL, Speller, mixed_speller
 from chainrule.text.tokenization.vocabulary import Vocabulary
 from chainrule.training.config import TrainingConfig

@@ -10,9 +10,10 @@ import torch
 from random_networks import MODERN, PAIRS, random_model, random_network, random_pair, small
 
 from chainrule.errors import SettingError
+from chainrule.features.seq2seq.network.inspection import maps_of_pair
 from chainrule.neural.bidirectional_model import BidirectionalModel
 from chainrule.neural.config import MaskedConfig, RecurrentConfig, gpt2
-from chainrule.neural.inspection import maps_of_pair, maps_of_text
+from chainrule.neural.inspection import maps_of_text
 from chainrule.neural.layers.attention import attend, attention_weights
 from chainrule.neural.layers.masks import causal_mask
 from chainrule.neural.layers.positions import ALiBi

@@ -12,7 +12,7 @@ from oracles import END, random_documents, stream_of
 import chainrule
 from chainrule.base.progress import silent
 from chainrule.errors import ModelFormatError, SettingError
-from chainrule.models.files.opening import open_shards
+from chainrule.features.serve.shards import open_shards
 from chainrule.ngram.models.sharded_model import ShardedModel
 from chainrule.ngram.saving import shard_model
 

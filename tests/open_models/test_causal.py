@@ -17,7 +17,7 @@ from tiny_models import CAUSAL, save, shaken
 from tiny_tokenizers import END, TEXTS, byte_level
 
 import chainrule
-from chainrule.features.open.vocabulary import TokenIdMap
+from chainrule.models.origin import TokenIdMap
 
 if TYPE_CHECKING:
     from pathlib import Path

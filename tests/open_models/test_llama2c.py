@@ -11,7 +11,7 @@ from tiny_files import llama_of_512, write_llama2c
 
 import chainrule
 from chainrule import ModelFormatError
-from chainrule.features.open.vocabulary import TokenIdMap
+from chainrule.models.origin import TokenIdMap
 
 if TYPE_CHECKING:
     from pathlib import Path

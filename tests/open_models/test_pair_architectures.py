@@ -21,7 +21,7 @@ from chainrule.decoding.limits import Constraints
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.features.open.architectures import ARCHITECTURES
 from chainrule.features.open.mapping import write_settings
-from chainrule.features.open.vocabulary import TokenIdMap
+from chainrule.models.origin import TokenIdMap
 from chainrule.neural.layers.positions import Sinusoidal, two_sided_buckets
 
 if TYPE_CHECKING:

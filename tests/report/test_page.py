@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import chainrule
-from chainrule.drawing.comparison import report_page
 from chainrule.drawing.plots import svg_of
-from chainrule.evaluation.comparison import PLOT_NAMES, Comparison, Contender
 from chainrule.evaluation.measurement import GROUPS, Breakdown
+from chainrule.features.compare.comparison import PLOT_NAMES, Comparison, Contender
+from chainrule.features.compare.page import report_page
 from chainrule.features.serve.explorer.shell import explorer_of
 
 if TYPE_CHECKING:

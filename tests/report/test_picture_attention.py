@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from chainrule.drawing.attention import lit
+from chainrule.features.vision.attention_page import lit
 
 
 def test_a_place_of_attention_is_bright() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chainrule.drawing.score_lines import sentence_lines
+from chainrule.evaluation.score_lines import sentence_lines
 from chainrule.evaluation.token_scores import SentenceScores
 from chainrule.text.corpus.block import NEVER_IN_UTF8, Block, byte_array
 

@@ -19,13 +19,14 @@ import torch
 from training_runs import QUICK, RECURRENT, TRANSFORMER, VOCABULARY, numbers, text, trained, validation
 
 from chainrule.errors import EstimationError, SettingError, TextError
+from chainrule.features.seq2seq.objective import with_pair_defaults
 from chainrule.neural.build import build
 from chainrule.neural.config import FeedforwardConfig, RecurrentConfig, TransformerConfig
 from chainrule.neural.language_model import NeuralModel
 from chainrule.protocol import END
 from chainrule.training import device as machine
 from chainrule.training.config import TrainingConfig
-from chainrule.training.defaults import recipe_for, with_pair_defaults, with_stream_defaults
+from chainrule.training.defaults import recipe_for, with_stream_defaults
 from chainrule.training.job import Validation
 from chainrule.training.objectives import next_token
 from chainrule.training.trainer import Trainer

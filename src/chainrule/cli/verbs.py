@@ -33,7 +33,7 @@ VERBS = {
         "cli.use.complete:complete",
         "Complete text as you type: the word at the cursor, or the next words after a space.",
     ),
-    "lsp": ("cli.use.complete:lsp", "Complete and correct in editors, as a language server."),
+    "lsp": ("features.serve.editors.shell:lsp", "Complete and correct in editors, as a language server."),
     "chat": ("cli.use.chat:chat", "Talk with a model that was trained on conversations, by its chat template."),
     "fill": ("cli.use.generate:fill", "Fill gaps in a text with the likeliest tokens, given the text on both sides."),
     "adapt": ("cli.train.networks:adapt", "Continue training a network, on other text."),

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.decoding.form import Form, FormState
-    from chainrule.features.correct.corrector.spans import Change
     from chainrule.protocol import LanguageModel
     from chainrule.text.tokenization.tokenizer import Tokenizer
 
@@ -48,10 +47,23 @@ class Completion(NamedTuple):
     replaces: int = 0
 
 
+class WordChange(Protocol):
+    """A Protocol: a correction of a part of a text, from a character to another, with its probability."""
+
+    @property
+    def start(self) -> int: ...
+    @property
+    def stop(self) -> int: ...
+    @property
+    def after(self) -> str: ...
+    @property
+    def prob(self) -> float: ...
+
+
 class LastWordCorrector(Protocol):
     """A Protocol: corrects the word just typed, as `Corrector` does."""
 
-    def correct_last_word(self, text: str) -> Change | None:
+    def correct_last_word(self, text: str) -> WordChange | None:
         """The correction of a text's last word, if it is wrong."""
 
 
@@ -231,7 +243,7 @@ class Completer:
         return self.tokenizer.restore(b" ".join(surfaces)).decode("utf-8", "replace")
 
 
-def _replacing(text: str, change: Change) -> Completion:
+def _replacing(text: str, change: WordChange) -> Completion:
     """A correction as a completion that replaces the end of a text."""
     return Completion(change.after, change.after + text[change.stop :], math.log(change.prob), len(text) - change.start)
 

@@ -1,29 +1,28 @@
-"""Attention maps of a text, as a page or an SVG; attention over a picture, as a page or a figure.
+"""Attention maps of a text, as a page or an SVG.
 
-A map of a text has a row for each query and a column for each key; darker cells have more weight. Small maps also show
-the weights as numbers. Tokens are always escaped. Over a picture, there is a panel for each token, upsampled and
-smoothed as in figure 2 of Xu et al. 2015; places without attention are dark. Pages need no other file.
-Legend: H height, W width of the drawn picture, T tokens.
+A map has a row for each query and a column for each key; darker cells have more weight. Small maps also show the
+weights as numbers. Tokens are always escaped. Pages need no other file.
 """
 
 from __future__ import annotations
 
-from base64 import b64encode
 from dataclasses import dataclass
+from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from chainrule.drawing.charts import Panel, panels_figure
+from chainrule.base.files import check_new_file, replace_file
+from chainrule.base.tables import count_of
 from chainrule.drawing.pages import png_address, render, shorten
-from chainrule.features.vision.pictures.codec import encode_png, resize
+from chainrule.errors import SettingError
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Sequence
 
     from jaxtyping import Float32, UInt8
-    from matplotlib.figure import Figure
     from numpy import ndarray
 
 _LARGEST, _SMALLEST = 40, 12  # pixels of a cell, depending on the number of tokens
@@ -165,86 +164,38 @@ def _colours(weights: Float32[ndarray, "rows columns"]) -> UInt8[ndarray, "rows 
     return np.asarray(white + share * (dark - white)).round().astype(np.uint8)
 
 
-_DARKNESS = 0.2  # share of the brightness that is left where nothing is attended to
+_DRAWN = {".html": attention_page, ".svg": attention_svg}
 
 
-@dataclass(frozen=True, kw_only=True)
-class AttendedCaption:
-    """A caption with the attention of each of its tokens, the end included, over the places of a picture.
+@dataclass(frozen=True)
+class AttentionMaps:
+    """The attention of all layers and heads while a network reads a text. heading: the text."""
 
-    title: the name of the model that wrote it.
-    """
+    heading: str
+    maps: Sequence[AttentionMap]
 
-    title: str
-    text: str
-    tokens: Sequence[str]
-    attention: Float32[ndarray, "T rows columns"]
+    @property
+    def contents(self) -> str:
+        """What there is, in words."""
+        return count_of(sum(len(layer.weights) for layer in self.maps), "map")
 
+    def __repr__(self) -> str:
+        count = sum(len(layer.weights) for layer in self.maps)
+        return f"<AttentionMaps: {count} of {self.heading!r}>"
 
-def picture_attention_page(
-    heading: str, picture: UInt8[ndarray, "H W 3"], captions: Sequence[AttendedCaption], unit: str = "token"
-) -> str:
-    """A self-contained HTML page without scripts: a row of panels for each caption, one below the other.
+    def _repr_html_(self) -> str:
+        return attention_svg(self.heading, self.maps)
 
-    unit: what each panel shows, token or sentence.
-    """
-    height, width = picture.shape[:2]
-    return render(
-        "picture_attention.html.j2",
-        title=heading,
-        unit=unit,
-        width=width,
-        height=height,
-        picture=_address(picture),
-        captions=[
-            {"title": caption.title, "text": caption.text, "panels": panel_records(picture, caption)}
-            for caption in captions
-        ],
-    )
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Writes a self-contained page, .html, or a picture, .svg. Raises OutputError, SettingError."""
+        target = Path(path)
+        check_target(target, overwrite=overwrite)
+        with replace_file(target) as file:
+            file.write(_DRAWN[target.suffix.lower()](self.heading, self.maps).encode())
 
 
-def panel_records(picture: UInt8[ndarray, "H W 3"], caption: AttendedCaption) -> list[dict[str, str]]:
-    """For each token: the picture, bright where the token attends, as a data URL; and the place of most attention, in
-    words.
-    """
-    return [
-        {"token": panel.name, "address": _address(panel.pixels), "hint": hint}
-        for panel, hint in zip(_panels(picture, caption), _hints(caption), strict=True)
-    ]
-
-
-def picture_attention_figure(
-    heading: str, picture: UInt8[ndarray, "H W 3"], captions: Sequence[AttendedCaption]
-) -> Figure:
-    """The same panels as a figure of matplotlib's. Raises SettingError where that is missing."""
-    rows = [
-        (f"{caption.title}: {caption.text}", [Panel("", picture), *_panels(picture, caption)]) for caption in captions
-    ]
-    return panels_figure(heading, rows)
-
-
-def lit(picture: UInt8[ndarray, "H W 3"], weights: Float32[ndarray, "rows columns"]) -> UInt8[ndarray, "H W 3"]:
-    """A picture whose places are the brighter the more attention they get; the brightest place has its own colours."""
-    height, width = picture.shape[:2]
-    shares = np.clip(weights / max(float(weights.max()), 1e-9), 0, 1)
-    smooth = resize((255 * shares).round().astype(np.uint8)[..., None], height, width) / 255.0
-    return np.asarray(picture * (_DARKNESS + (1 - _DARKNESS) * smooth)).round().astype(np.uint8)
-
-
-def _panels(picture: UInt8[ndarray, "H W 3"], caption: AttendedCaption) -> list[Panel]:
-    return [
-        Panel(token, lit(picture, weights)) for token, weights in zip(caption.tokens, caption.attention, strict=True)
-    ]
-
-
-def _hints(caption: AttendedCaption) -> list[str]:
-    """The place of most attention, in words."""
-    hints = []
-    for weights in caption.attention:
-        row, column = np.unravel_index(int(weights.argmax()), weights.shape)
-        hints.append(f"most, {weights.max():.0%}, in row {row + 1}, column {column + 1}")
-    return hints
-
-
-def _address(pixels: UInt8[ndarray, "H W 3"]) -> str:
-    return "data:image/png;base64," + b64encode(encode_png(pixels)).decode()
+def check_target(path: Path, *, overwrite: bool) -> None:
+    """Checks, before the work, that maps may be written. Raises OutputError, SettingError."""
+    if path.suffix.lower() not in _DRAWN:
+        raise SettingError(f"{path}: the name of a page or a picture must end in {' or '.join(_DRAWN)}")
+    check_new_file(path, overwrite=overwrite)

@@ -278,3 +278,10 @@ def _above(tokens: Sequence[str]) -> float:
 
 def _css(colour: Sequence[int]) -> str:
     return f"rgb({', '.join(map(str, colour))})"
+
+
+def check_page(path: Path, *, overwrite: bool) -> None:
+    """Checks, before the work, that a page may be written. Raises OutputError, SettingError."""
+    if path.suffix.lower() != ".html":
+        raise SettingError(f"{path}: the name of a page must end in .html")
+    check_new_file(path, overwrite=overwrite)

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from jaxtyping import Float64
     from numpy import ndarray
 
+    from chainrule.decoding.options import ChoiceNormalisation
     from chainrule.evaluation.pseudo_likelihood import PseudoScorer
     from chainrule.evaluation.token_scores import Speller
-    from chainrule.features.prompt.config import Normalisation
     from chainrule.protocol import LanguageModel
     from chainrule.text.tokenization.tokenizer import Tokenizer
 
@@ -147,7 +147,9 @@ def filled_log_probs(
     return ChoiceScores(log_probs, tokens)
 
 
-def normalise(scores: ChoiceScores, choices: Sequence[str], by: Normalisation) -> Float64[ndarray, "prompts choices"]:
+def normalise(
+    scores: ChoiceScores, choices: Sequence[str], by: ChoiceNormalisation
+) -> Float64[ndarray, "prompts choices"]:
     """The log-probabilities divided by the sizes of the choices: in tokens, characters or UTF-8 bytes."""
     sizes: Any = {
         "none": 1.0,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from dataclasses import dataclass, field
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
@@ -15,15 +14,13 @@ from chainrule.drawing.pages import html_table
 from chainrule.errors import SettingError
 from chainrule.evaluation.minimal_pairs import Accuracy
 from chainrule.evaluation.resampling import LEVEL
-from chainrule.text.units import split_words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from jaxtyping import Bool, Float64, Int64
     from numpy import ndarray
 
-    from chainrule.features.classify.labelled_texts import Labelled
 
 _BINS = 15
 
@@ -138,29 +135,6 @@ def measure_classification(
     error = calibration_error(np.exp(log_probs.max(1)), predicted == true)
     unseen = dict(zip(labels[known:], confusion.sum(1)[known:].tolist(), strict=True))
     return Classification(tuple(labels), confusion, nats, error, unseen)
-
-
-def word_baseline(train: Iterable[Labelled], test: Iterable[Labelled]) -> float:
-    """The accuracy of giving each word of `test` its most frequent label in `train`.
-
-    A word that does not occur in `train` gets the most frequent label. Ties go to the label that is more frequent
-    overall, then to the first in alphabetical order.
-    """
-    total: Counter[str] = Counter()
-    by_word: dict[str, Counter[str]] = {}
-    for word, label in _words(train):
-        total[label] += 1
-        by_word.setdefault(word, Counter())[label] += 1
-    order = sorted(total, key=lambda label: (-total[label], label))
-    rank = {label: i for i, label in enumerate(order)}
-    best = {word: min(counts, key=lambda label: (-counts[label], rank[label])) for word, counts in by_word.items()}
-    correct = [best.get(word, order[0]) == label for word, label in _words(test)]
-    return sum(correct) / len(correct)
-
-
-def _words(examples: Iterable[Labelled]) -> Iterator[tuple[str, str]]:
-    for example in examples:
-        yield from zip(split_words(example.text), example.labels, strict=True)
 
 
 def calibration_error(confidence: Float64[ndarray, " examples"], correct: Bool[ndarray, " examples"]) -> float:

@@ -15,7 +15,6 @@ from chainrule.models.families.table import FAMILIES
 from chainrule.storage.model_folder import open_model
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from chainrule.models.model import Model
@@ -50,11 +49,14 @@ def share_as_base(path: Path, model: Model, *, exact: bool) -> None:
         _bases[os.path.realpath(path), exact] = model
 
 
-def open_base(path: Path, exact: bool, load: Callable[..., Model]) -> Model:
+def open_base(path: Path, exact: bool) -> Model:
     """A model to put adapters on; the same one as long as any of its adapters is in use. Raises ModelFormatError."""
     base = shared_base(path, exact=exact)
     if base is None:
-        base = load(path, exact=exact)
+        from chainrule.models.files.opening import load
+        from chainrule.models.model import Model
+
+        base = load(path, Model, exact=exact)
         check_no_adapter(base, path)
         share_as_base(path, base, exact=exact)
     return base
@@ -66,8 +68,7 @@ def adapted(path: Path, base: Model) -> tuple[Any, dict[str, Any]]:
 
     Raises ModelFormatError where the adapter is for another base; SettingError.
     """
-    from chainrule.features.open.adapters import is_peft, read_peft
-    from chainrule.features.open.gguf.adapters import is_gguf_adapter, read_gguf_adapter
+    from chainrule.models.files.opening import opener_of
     from chainrule.neural.adapters import attach, describe, fingerprint
     from chainrule.neural.saving import engine_of, shapes_in, shared_network
 
@@ -75,10 +76,11 @@ def adapted(path: Path, base: Model) -> tuple[Any, dict[str, Any]]:
         raise SettingError(f"{path}: is an adapter of a network, but its base is of family {base.family!r}")
     network = shared_network(base.engine)
     where = os.fspath(base.record.get("opened_from", ""))
-    is_file = is_gguf_adapter(path)
-    if is_file or is_peft(path):
-        read = read_gguf_adapter if is_file else read_peft
-        adapter = read(path, network.config, base.record.get("hugging_face"), shapes_in(network))
+    opener = opener_of(path)
+    if opener is not None:
+        if opener.adapter is None:
+            raise ModelFormatError(f"{path}: is {opener.title or 'no adapter'}; expected an adapter")
+        adapter = opener.adapter.get()(path, network.config, base.record.get("hugging_face"), shapes_in(network))
         with opening_folder(path):
             attach(network, adapter.scale, adapter.named())
         said = {

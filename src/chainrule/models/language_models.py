@@ -19,13 +19,13 @@ from chainrule.base.arguments import check_least
 from chainrule.base.distributions import top_of
 from chainrule.base.files import check_new_file, describe_duplicate, replace_file
 from chainrule.base.options import takes
+from chainrule.decoding.beam_tree import compare_with_greedy, tree_json, tree_page, tree_svg
 from chainrule.decoding.chat.conversation import ChatModel
 from chainrule.decoding.chat.template import ChatFormat, ChatTemplate
 from chainrule.decoding.completion import Completer, Completion, LastWordCorrector
 from chainrule.decoding.config import Limits
 from chainrule.decoding.form import form_of
 from chainrule.decoding.text_generator import SearchedTexts, Text, TextDecoder
-from chainrule.drawing.beam_tree import compare_with_greedy, tree_json, tree_page, tree_svg
 from chainrule.errors import SettingError, TextError
 from chainrule.evaluation.likelihood import measure
 from chainrule.evaluation.suites import judge_suites, read_suite, region_bits
@@ -141,7 +141,7 @@ def chat_model(parts: ModelParts, template: str | None = None, engine: Any = Non
     family, location = FAMILIES[parts.family], "the model"
     settings: dict[str, Any] = {"context": family.context(parts.engine), "reads_prompts": family.embeds}
     if origin is not None and family.embeds:
-        from chainrule.features.open.importing import OpenPromptEncoder, template_of, variables_of
+        from chainrule.models.origin import OpenPromptEncoder, template_of, variables_of
 
         splitter: Any = parts.tokenizer.splitter
         source = template or template_of(origin)
@@ -301,6 +301,10 @@ class CausalModel(ScoringModel):
         """
         return chat_model(self.parts, template, self._drafted(draft))
 
+    def answering(self, template: str | None = None, draft: Drafting | None = None) -> ChatModel:
+        """As `AnyModel.answering`."""
+        return self.chat_model_with(template, draft)
+
     def _drafted(self, draft: Drafting | Model | str | None) -> LanguageModel[Any]:
         """Raises SettingError; WrongModelError if it continues no texts."""
         if draft is None:
@@ -386,7 +390,7 @@ class MaskedModel(ScoringModel, EmbeddingModel):
         """
         origin, splitter = self.record.get("hugging_face"), self.tokenizer.splitter
         if origin is not None and isinstance(splitter, Subword) and mask.strip() and mask in text:
-            from chainrule.features.open.importing import OpenPromptEncoder
+            from chainrule.models.origin import OpenPromptEncoder
 
             number = origin["tokens"]["begin"]
             own = next((name for name, each in splitter.numbers.items() if each == number), None)

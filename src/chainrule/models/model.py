@@ -2,7 +2,7 @@
 
 What a model can do depends on its kind, which has a module of its own: a CausalModel continues texts, a MaskedModel
 fills gaps, a ClassifierModel labels, an EmbeddingModel gives vectors. Models are saved as folders, which
-`load_model.py` opens, as checkpoints of Hugging Face, or as the files in `ngram_files.py`.
+`load` opens, as checkpoints of Hugging Face, or as the files in `ngram_files.py`.
 
     model = chainrule.train("corpus.txt", chainrule.NGramConfig(order=5))
     model.score(["a sentence", "another one"])
@@ -12,28 +12,35 @@ fills gaps, a ClassifierModel labels, an EmbeddingModel gives vectors. Models ar
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 from chainrule.base.arguments import as_path
-from chainrule.base.files import NGRAM_FILE_SUFFIXES, ends_in
 from chainrule.errors import SettingError, WrongModelError
+from chainrule.models.any_model import AnyModel, describe_wrong_kind
 from chainrule.models.families.table import FAMILIES
 from chainrule.models.files.adapter_files import save_adapter
 from chainrule.models.files.model_card import model_card
-from chainrule.models.files.ngram_files import save_ngram_file
 from chainrule.models.files.tokenizers import tokenizer_entry
+from chainrule.models.files.writing import writer_of
 from chainrule.models.model_info import ModelParts, info_of_model, size_of
+from chainrule.models.open_options import set_reading
 from chainrule.models.progress_line import ProgressOption, callback, shows_progress
-from chainrule.storage.hugging_face import write_folder
-from chainrule.storage.model_folder import CARD, SPELLER_ARRAYS, TOKENIZER, VOCABULARY_ARRAYS, save_model
+from chainrule.storage.model_folder import SPELLER_ARRAYS, TOKENIZER, VOCABULARY_ARRAYS, save_model
 from chainrule.text.corpus.reading import document_in
 
 if TYPE_CHECKING:
     import os
     from pathlib import Path
 
+    from jaxtyping import Int32, Int64
+    from numpy import ndarray
+
     from chainrule.base.progress import Progress
+    from chainrule.drawing.drawn import Drawn
     from chainrule.models.families.family import Quantization, Task
+    from chainrule.models.model_info import ModelInfo
+    from chainrule.models.open_options import OpenOptions
+    from chainrule.neural.inspection import LayerGates
     from chainrule.ngram.speller import MixedSpeller, Speller
     from chainrule.protocol import LanguageModel
     from chainrule.storage.safetensors import MappedFile
@@ -68,22 +75,6 @@ def save_folder(parts: ModelParts, path: Path, *, overwrite: bool, progress: Pro
     )
 
 
-def save_hugging_face(parts: ModelParts, path: Path, *, overwrite: bool, progress: Progress) -> None:
-    """Saves a folder that transformers opens. Raises OutputError; SettingError if it has no such model."""
-    family = FAMILIES[parts.family]
-    if family.job not in ("continue", "fill", "embed") or not family.embeds:
-        raise SettingError(
-            f"a model of family {parts.family!r} cannot be written for transformers, which opens networks; save a "
-            "model folder"
-        )
-    from chainrule.features.open.exporting import export_model
-
-    _, arrays = family.to_state(parts.engine)
-    exported = export_model(parts.engine.network.config, arrays, parts.tokenizer, parts.record)
-    files = {**exported.files, CARD: model_card(info_of_model(parts).rows()).encode("utf-8", "replace")}
-    write_folder(path, files, exported.tensors, overwrite=overwrite, progress=progress)
-
-
 _DOES: dict[Task, str] = {
     "continue": "continues texts",
     "fill": "fills gaps in texts",
@@ -92,10 +83,11 @@ _DOES: dict[Task, str] = {
 }
 
 
-class Model:
-    """A model of text, usually a language model. `record` holds its data, settings, versions and times."""
+class Model(AnyModel):
+    """A model of text, usually a language model: an engine, a tokenizer and a speller."""
 
-    capability: ClassVar[str] = ""  # what models of a kind do, for the error where another kind was given
+    capability: ClassVar[str] = "is a model of texts"
+    open_options: ClassVar[frozenset[str] | None] = None
 
     def __init__(
         self,
@@ -116,6 +108,56 @@ class Model:
         self.record = record or {}
         self._speller = speller
         self.base: Model | None = None  # what its adapter stands on, kept so that other adapters share its weights
+
+    @classmethod
+    def open(cls, path: Path, options: OpenOptions, progress: Progress) -> Self:
+        """As `AnyModel.open`; the class is the one that the registry has for the folder's family."""
+        from chainrule.models.files.folders import open_text_model
+
+        return cast("Self", open_text_model(path, options))
+
+    def apply(self, options: OpenOptions) -> None:
+        """As `AnyModel.apply`; options of networks are for those in mixtures, too."""
+        if options.markers is not None:
+            self.set_markers(options.markers)
+        set_reading(self, options)
+
+    def does(self) -> str:
+        """As `AnyModel.does`."""
+        job = FAMILIES[self.family].job
+        return f"{_DOES[job]}{'; it can score, embed and judge minimal pairs' if job == 'fill' else ''}"
+
+    def attention(self, source: str, target: str | None = None) -> Drawn:
+        """The maps of all layers and heads while the network reads a text. Raises SettingError."""
+        from chainrule.models.attending import attend_text
+
+        if target is not None:
+            raise SettingError(
+                f"a language model reads one text; leave out the second, {target!r}, or give a seq2seq model"
+            )
+        return attend_text(self, source)
+
+    def drawn_network(self) -> Any:
+        """As `AnyModel.drawn_network`."""
+        return getattr(self.engine, "network", None)
+
+    @property
+    def reads_pictures(self) -> bool:
+        """Whether it reads pictures in place of texts."""
+        return False
+
+    def gates(self, tokens: Int32[ndarray, " T"]) -> tuple[Int64[ndarray, " T"], list[LayerGates]]:
+        """Return the tokens that a recurrent network reads for a text, and what its layers compute at each.
+
+        Raises SettingError for other models.
+        """
+        from chainrule.neural.inspection import gates_of_text
+
+        return gates_of_text(self.engine, tokens)
+
+    def info(self, *, size: int | None = None) -> ModelInfo:
+        """As `AnyModel.info`."""
+        return info_of_model(self.parts, size=size)
 
     def __repr__(self) -> str:
         size = size_of(self.record)
@@ -143,7 +185,8 @@ class Model:
     def require_engine(self, *jobs: Task) -> Any:
         """The engine, if it does one of these jobs. Raises WrongModelError if not; ModelFormatError as `engine`."""
         if FAMILIES[self.family].job not in jobs:
-            raise WrongModelError(_describe_wrong_kind(self.family, " or ".join(_DOES[job] for job in jobs)))
+            wanted = " or ".join(_DOES[job] for job in jobs)
+            raise WrongModelError(describe_wrong_kind(self.family, self.does(), wanted))
         return self.engine
 
     @property
@@ -258,28 +301,8 @@ class Model:
         """
         progress = callback(progress)
         path = as_path(path)
-        save = save_ngram_file if ends_in(path, NGRAM_FILE_SUFFIXES) else save_folder
-        save(self.parts, path, overwrite=overwrite, progress=progress)
-
-
-Kind = TypeVar("Kind", bound=Model)
-
-
-def check_model(model: object, *kinds: type) -> None:
-    """Raises TypeError if this is not a model of these kinds: usually it is a path."""
-    if not isinstance(model, kinds or Model):
-        raise TypeError(f"this takes a model, as chainrule.load gives one; found {model!r}")
-
-
-def check_kind(model: Model, kind: type[Kind]) -> Kind:
-    """The model, which is one of a kind. Raises WrongModelError if it is another, TypeError if it is no model."""
-    check_model(model)
-    if not isinstance(model, kind):
-        raise WrongModelError(_describe_wrong_kind(model.family, kind.capability))
-    return model
-
-
-def _describe_wrong_kind(family: str, wanted: str) -> str:
-    job = FAMILIES[family].job
-    others = "; it can score, embed and judge minimal pairs" if job == "fill" else ""
-    return f"a model of family {family!r} {_DOES[job]}; this takes one that {wanted}{others}"
+        writer = writer_of(path)
+        if writer is None:
+            save_folder(self.parts, path, overwrite=overwrite, progress=progress)
+        else:
+            writer.write.get()(self, path, None, overwrite=overwrite, progress=progress)

@@ -5,21 +5,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chainrule.base.tables import text_of_rows
 from chainrule.drawing.pages import html_table
 from chainrule.evaluation.likelihood import model_signature, token_signature
-from chainrule.features.open.vocabulary import name_before
 from chainrule.models.families.table import FAMILIES
 from chainrule.models.files.model_card import model_rows
+from chainrule.models.origin import name_before
 from chainrule.text.tokenization.subword import Subword
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from chainrule.features.vectors.model import WordVectors
     from chainrule.ngram.speller import MixedSpeller, Speller
     from chainrule.text.tokenization.tokenizer import Tokenizer
 
@@ -89,54 +86,19 @@ def info_of_model(parts: ModelParts, *, size: int | None = None) -> ModelInfo:
     )
 
 
-def info_of_pairs(
-    target: Tokenizer, source: Tokenizer, record: dict[str, Any], *, size: int | None = None
+def info_of_network(
+    family: str, tokenizer: str, vocabulary_size: int, record: dict[str, Any], *, size: int | None = None
 ) -> ModelInfo:
-    """The info of a seq2seq model. size: its bytes on disk, where they are known."""
-    info = info_of_captioner(target, record, size=size)
-    name = target.name if source is target else f"{target.name}, of sources {source.name}"
-    return replace(info, family="conditional", tokenizer=name)
-
-
-def info_of_captioner(tokenizer: Tokenizer, record: dict[str, Any], *, size: int | None = None) -> ModelInfo:
-    """The info of a captioner. size: its bytes on disk, where they are known."""
+    """The info of a network that is no distribution over texts by itself. tokenizer: in words. size: as above."""
     return ModelInfo(
-        family="caption",
-        tokenizer=tokenizer.name,
-        vocabulary_size=tokenizer.vocabulary_size,
+        family=family,
+        tokenizer=tokenizer,
+        vocabulary_size=vocabulary_size,
         parameters=_parameters(record),
         ngrams=None,
         bytes=size,
         signature=None,
         record=record,
-    )
-
-
-def info_of_speech(labels: Sequence[str], record: dict[str, Any], *, size: int | None = None) -> ModelInfo:
-    """The info of a model that hears. labels: the characters that it writes. size: its bytes on disk, where known."""
-    return ModelInfo(
-        family="speech",
-        tokenizer=f"none; it writes {''.join(labels)!r}",
-        vocabulary_size=len(labels) + 1,  # the blank
-        parameters=_parameters(record),
-        ngrams=None,
-        bytes=size,
-        signature=None,
-        record=record,
-    )
-
-
-def info_of_vectors(vectors: WordVectors) -> ModelInfo:
-    """The info of word vectors, which are no model of texts and have no signature."""
-    return ModelInfo(
-        family="vectors",
-        tokenizer=vectors.tokenizer.name,
-        vocabulary_size=len(vectors.tokenizer.vocabulary),
-        parameters=sum(array.size for name, array in vectors.arrays.items() if name not in ("counts", "buckets")),
-        ngrams=None,
-        bytes=sum(array.nbytes for array in vectors.arrays.values()),
-        signature=None,
-        record=vectors.record,
     )
 
 

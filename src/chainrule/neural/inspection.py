@@ -19,10 +19,6 @@ import torch
 from torch import Tensor, nn
 
 from chainrule.errors import SettingError
-from chainrule.features.classify.network.classifier import ScratchClassifier
-from chainrule.features.classify.network.texts import RecurrentLayers
-from chainrule.features.seq2seq.network.cross_attention import WeightLists
-from chainrule.features.seq2seq.network.model import batch_sources
 from chainrule.neural.bidirectional_model import BidirectionalModel
 from chainrule.neural.embedding import TextEncoder
 from chainrule.neural.encoders.recurrent import IntraAttentionLSTM, Recurrent
@@ -41,7 +37,6 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Float32, Int32, Int64
     from numpy import ndarray
 
-    from chainrule.features.seq2seq.network.model import NeuralSeq2SeqModel
     from chainrule.neural.encoders.blocks import Block
     from chainrule.neural.network import Network
     from chainrule.protocol import Embedder, Scorer
@@ -72,7 +67,7 @@ def maps_of_text(model: Scorer | Embedder, tokens: Tokens) -> tuple[Int64[ndarra
     encoder, read = cast("Transformer | Recurrent", network.encoder), add_boundaries(tokens, network)
     inputs = torch.from_numpy(read)[None].to(network.device)
     maps = encoder.attention_maps(network.embed(inputs))
-    return read, _numbered("own past" if isinstance(encoder, Recurrent) else "text", maps)
+    return read, numbered_maps("own past" if isinstance(encoder, Recurrent) else "text", maps)
 
 
 def attending_network(model: object) -> Network:
@@ -87,43 +82,8 @@ def attending_network(model: object) -> Network:
     return model.network
 
 
-@torch.inference_mode()
-def maps_of_pair(model: NeuralSeq2SeqModel, source: Tokens, target: Tokens) -> list[LayerWeights]:
-    """The maps of a source, with its </s>, and of a target, after </s>, without what else is read around them.
-
-    Raises SettingError without attention.
-    """
-    network = model.network
-    if network.config.attention == "none":
-        raise SettingError(
-            "this model has no attention to show; expected attention other than none in its configuration"
-        )
-    config, batch = network.config, batch_sources([source], network.config)
-    tokens, inputs = (torch.tensor(rows, device=network.device) for rows in (batch.inputs, [[END, *target.tolist()]]))
-    own: list[Tensor] = []
-    source_read = network.read(tokens, torch.ones_like(tokens, dtype=torch.bool), own)
-    on_source: list[Tensor] = []
-    on_target: list[Tensor] = []
-    rows = source_read.at(torch.zeros_like(inputs[:, 0]), WeightLists(on_source, on_target))
-    network.decode(network.embed(inputs), None, None, rows)
-    at, on = len(config.before_source), len(config.before_target)
-    own, on_target = ([one[:, :, by:, by:] for one in maps] for maps, by in ((own, at), (on_target, on)))
-    own = [one[:, :, : len(source) + 1, : len(source) + 1] for one in own]
-    on_source = [one[:, :, on:, at : at + len(source) + 1] for one in on_source]
-    across = [torch.cat(steps, 2) for steps in _by_layer(on_source, len(rows.keys_and_values))]
-    return [
-        *_numbered("target on source", across),
-        *_numbered("source", own),
-        *_numbered("target", on_target),
-    ]
-
-
-def _by_layer(recorded: list[Tensor], layers: int) -> list[list[Tensor]]:
-    """The maps of each layer, step by step: recurrent decoders record one for each step."""
-    return [recorded[layer::layers] for layer in range(layers)]
-
-
-def _numbered(sides: Sides, maps: list[Tensor]) -> list[LayerWeights]:
+def numbered_maps(sides: Sides, maps: list[Tensor]) -> list[LayerWeights]:
+    """Return the weights of layers, numbered from 1."""
     return [LayerWeights(sides, layer, weights[0].float().cpu().numpy()) for layer, weights in enumerate(maps, 1)]
 
 
@@ -138,51 +98,32 @@ class LayerGates(NamedTuple):
     values: dict[str, Float32[ndarray, "T D"]]
 
 
+NO_GATES = (
+    "this network has no gates to show; expected a recurrent language model, a classifier of texts with recurrent "
+    "layers, or a classifier of pictures; of a Transformer, remove='zero' shows what its heads do"
+)
+
+
 @torch.inference_mode()
 def gates_of_text(model: object, tokens: Int32[ndarray, " T"]) -> tuple[Int64[ndarray, " T"], list[LayerGates]]:
     """The tokens that the network reads for a text, and what its layers compute at each.
 
-    model: a recurrent language model, or a classifier of texts with recurrent layers. Raises SettingError for others,
-    and if there is nothing to read.
+    model: a recurrent language model. Raises SettingError for others.
     """
     if isinstance(model, NeuralModel) and isinstance(model.network.encoder, Recurrent):
         read = add_boundaries(tokens, model.network)
         vectors = model.network.embed(torch.from_numpy(read)[None].to(model.network.device))[0]
         return read, _of_encoder(model.network.encoder, vectors)
-    if isinstance(model, ScratchClassifier) and isinstance(getattr(model.body, "layers", None), RecurrentLayers):
-        read = tokens.astype("int64")
-        if not read.size:
-            raise SettingError("the text has no tokens; give one with a token in it at least")
-        return read, _of_layers(model.body.layers, model.body.vectors(torch.from_numpy(read)))
-    raise SettingError(
-        "this network has no gates to show; expected a recurrent language model, a classifier of texts with "
-        "recurrent layers, or a classifier of pictures; of a Transformer, remove='zero' shows what its heads do"
-    )
+    raise SettingError(NO_GATES)
 
 
 def _of_encoder(encoder: Recurrent, x: Float[Tensor, "T E"]) -> list[LayerGates]:
     layers = []
     for number, layer in enumerate(encoder.layers, 1):
         values = gates(cast("nn.RNNBase | IntraAttentionLSTM", layer), x)
-        layers.append(_as_arrays(f"layer {number}", values))
+        layers.append(gates_as_arrays(f"layer {number}", values))
         hidden = values["h"]
         x = hidden + x if encoder.residual and hidden.shape == x.shape else hidden
-    return layers
-
-
-def _of_layers(own: RecurrentLayers, x: Float[Tensor, "T E"]) -> list[LayerGates]:
-    layers = []
-    for number, ahead in enumerate(own.ahead, 1):
-        values = gates(cast("nn.RNNBase", ahead), x)
-        if not own.is_bidirectional:
-            layers.append(_as_arrays(f"layer {number}", values))
-            x = values["h"]
-            continue
-        reverse = gates(cast("nn.RNNBase", own.back[number - 1]), x.flip(0))
-        back = {name: value.flip(0) for name, value in reverse.items()}
-        layers.append(_as_arrays(f"layer {number}, left to right", values))
-        layers.append(_as_arrays(f"layer {number}, right to left", back))
-        x = torch.cat((values["h"], back["h"]), -1)
     return layers
 
 
@@ -211,7 +152,8 @@ def gates(layer: nn.RNNBase | IntraAttentionLSTM, x: Float[Tensor, "T E"]) -> Va
 _WEIGHTS = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
 
 
-def _as_arrays(name: str, values: Values) -> LayerGates:
+def gates_as_arrays(name: str, values: Values) -> LayerGates:
+    """Return the values of a layer as arrays."""
     return LayerGates(name, {key: value.float().cpu().numpy() for key, value in values.items()})
 
 

@@ -7,7 +7,7 @@ Legend: B batch, T time, D width.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 import torch
@@ -181,6 +181,46 @@ class Network(nn.Module):
     @property
     def memory(self) -> Memory:
         return self.config.memory
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """What it has of what `set_reading` sets: windows, a cache, blocks, a beginning."""
+        is_causal = not self.encoder.is_bidirectional
+        has = {
+            "windows": is_causal and self.encoder.context is not None,
+            "beginning": is_causal and self.memory == "document",
+            "cache": getattr(self.encoder, "has_cache", False),
+            "blocks": hasattr(self.encoder, "set_float64_layers"),
+        }
+        return frozenset(name for name, own in has.items() if own)
+
+    def set_reading(
+        self,
+        *,
+        alone: bool | None,
+        stride: int | None,
+        begin: int | None,
+        cache_bits: int | None,
+        float64_layers: int | None,
+    ) -> None:
+        """Set how it reads texts, as far as it has what that needs. None leaves the default, of `begin` the setting.
+
+        alone, stride, begin: as the attributes. cache_bits, float64_layers: as for a Transformer. Raises SettingError.
+        """
+        has, encoder = self.capabilities, cast("Any", self.encoder)
+        self.alone = alone
+        if "beginning" in has:
+            self.begin = begin
+        if "cache" in has and cache_bits is not None:
+            encoder.set_cache_bits(cache_bits)
+        if "blocks" in has and float64_layers is not None:
+            encoder.set_float64_layers(float64_layers)
+        if "windows" in has and stride is not None:
+            if stride > encoder.context:
+                raise SettingError(
+                    f"window_stride is {stride}; expected 1 to {encoder.context}, the tokens that the network sees"
+                )
+            self.stride = stride
 
     @property
     def device(self) -> torch.device:

@@ -21,11 +21,8 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from chainrule.base.bfloat16 import BFLOAT16, widen
-from chainrule.base.options import config_among, config_from_json
+from chainrule.base.options import config_among
 from chainrule.errors import ModelFormatError, SettingError
-from chainrule.features.seq2seq.network.config import Seq2SeqConfig
-from chainrule.features.seq2seq.network.model import NeuralSeq2SeqModel
-from chainrule.features.seq2seq.network.network import build_seq2seq
 from chainrule.neural.adapters import merged_arrays
 from chainrule.neural.bidirectional_model import BidirectionalModel
 from chainrule.neural.build import build
@@ -79,21 +76,15 @@ def network_settings(network: Network) -> Json:
 
 def arrays_of(network: nn.Module) -> Arrays:
     """The weights of a network, each once: weights that two layers share have the name of the first."""
-    return {name: array_of(tensor.detach().cpu()) for name, tensor in _named(network).items()}
+    return {name: array_of(tensor.detach().cpu()) for name, tensor in named_tensors(network).items()}
 
 
 def shapes_of(config: NetworkConfig, vocabulary_size: int) -> dict[str, tuple[int, ...]]:
     """The arrays that a network of these settings has, by name. Raises ModelFormatError."""
     return {
         name: tuple(tensor.shape)
-        for name, tensor in _named(network_of_shapes(lambda: build(config, vocabulary_size))).items()
+        for name, tensor in named_tensors(network_of_shapes(lambda: build(config, vocabulary_size))).items()
     }
-
-
-def shapes_of_pair(config: Seq2SeqConfig, sizes: tuple[int, int]) -> dict[str, tuple[int, ...]]:
-    """As `shapes_of`, for a seq2seq network. sizes: those of the vocabularies of sources and targets."""
-    named = _named(network_of_shapes(lambda: build_seq2seq(config, *sizes)))
-    return {name: tuple(tensor.shape) for name, tensor in named.items()}
 
 
 def array_of(tensor: torch.Tensor) -> ndarray:
@@ -135,16 +126,6 @@ def network_from(
     return filled_network(lambda: build(config, vocabulary_size), arrays)
 
 
-def put_together_pair(settings: object, arrays: Arrays, sizes: tuple[int, int]) -> NeuralSeq2SeqModel:
-    """A seq2seq model from its network's settings and arrays, which it uses without a copy.
-
-    sizes: those of the vocabularies of sources and targets. Raises ModelFormatError.
-    """
-    config: Seq2SeqConfig = config_from_json(Seq2SeqConfig, settings)
-    check_layers(config.encoder_layers + config.decoder_layers, arrays)
-    return NeuralSeq2SeqModel(filled_network(lambda: build_seq2seq(config, *sizes), arrays))
-
-
 def check_layers(layers: int, arrays: Arrays) -> None:
     """Raises ModelFormatError if there are more layers than arrays, before such a network is built."""
     if layers > len(arrays):
@@ -163,7 +144,7 @@ def filled_network(build: Callable[[], M], arrays: Arrays) -> M:
     """A network with the arrays as its weights. Raises ModelFormatError."""
     use_threads()
     network = network_of_shapes(build)
-    expected = _named(network)
+    expected = named_tensors(network)
     _check_arrays(expected, arrays, packable(network))
     places = _places_of_tensors(network)
     for name, tensor in expected.items():
@@ -197,7 +178,7 @@ class _Undrawn(TorchFunctionMode):
         return function(*args, **(kwargs or {}))
 
 
-def _named(network: nn.Module) -> dict[str, torch.Tensor]:
+def named_tensors(network: nn.Module) -> dict[str, torch.Tensor]:
     """Parameters and persistent buffers by name."""
     kept = network.state_dict(keep_vars=True)
     names = dict(network.named_parameters())

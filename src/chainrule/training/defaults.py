@@ -10,8 +10,6 @@ from chainrule.errors import SettingError
 from chainrule.training.config import BUDGETS, DEFAULT_MINUTES
 
 if TYPE_CHECKING:
-    from chainrule.features.seq2seq.network.config import Seq2SeqConfig
-    from chainrule.features.speech.network_config import SpeechConfig
     from chainrule.neural.config import NetworkConfig
     from chainrule.training.config import AdapterConfig, TrainingConfig
 
@@ -19,7 +17,6 @@ T = TypeVar("T")
 
 ADAPTER_RATE = 5e-4  # the peak rate of AdamW for adapters
 _SHORT_MINUTES = 2.0
-_SOUNDS = 16  # in a step of a network that hears
 _WIDE = 256  # numbers in the state of a recurrent network; Muon is slow on the matrices of a wider one
 _STEP_TOKENS, _WIDE_STEP_TOKENS = 2048, 6144  # tokens per step, about
 
@@ -68,7 +65,7 @@ def with_stream_defaults(config: NetworkConfig, training: TrainingConfig) -> Tra
     minutes = with_budget(training).minutes
     if training.optimiser is None and minutes is not None and minutes < _SHORT_MINUTES and config.width > _WIDE:
         training = replace(training, optimiser="adamw")
-    return _compiled_on_request(with_defaults(training))
+    return compiled_on_request(with_defaults(training))
 
 
 def with_adapter_defaults(training: TrainingConfig, adapter: AdapterConfig | None) -> TrainingConfig:
@@ -80,7 +77,7 @@ def with_adapter_defaults(training: TrainingConfig, adapter: AdapterConfig | Non
         return training
     if training.shard:
         raise SettingError("shard shares out the weights that are trained; adapters (lora) are small: leave shard out")
-    return _compiled_on_request(replace(training, optimiser=training.optimiser or "adamw"))
+    return compiled_on_request(replace(training, optimiser=training.optimiser or "adamw"))
 
 
 def sizes_left_open(config: NetworkConfig, training: TrainingConfig) -> frozenset[str]:
@@ -152,48 +149,8 @@ def recipe_for(config: NetworkConfig, training: TrainingConfig) -> Recipe:
     return Recipe.of(training, -(-rows // shares) * shares, rate, warm_up)
 
 
-def with_pair_defaults(training: TrainingConfig) -> TrainingConfig:
-    """As `with_defaults`, for a seq2seq model: it is compiled only on request, since every length of pairs would be
-    compiled anew. Raises SettingError.
-    """
-    refuse_rows(training)
-    return _compiled_on_request(with_defaults(training))
-
-
-def seq2seq_recipe(config: Seq2SeqConfig, training: TrainingConfig) -> Recipe:
-    """As `recipe_for`, for a seq2seq model. training: the settings, with defaults filled in."""
-    is_recurrent = config.is_recurrent(config.decoder)
-    if training.optimiser == "muon":
-        rate, warm_up = (1e-2 if is_recurrent else 6e-3), 50
-    elif training.optimiser == "adamw":
-        rate, warm_up = (3e-3 if is_recurrent else 1e-3), 100
-    else:
-        rate, warm_up = 0.1, 100
-    return Recipe.of(training, 128, rate, warm_up)
-
-
-def with_speech_defaults(training: TrainingConfig) -> TrainingConfig:
-    """As `with_pair_defaults`, for a network that hears, which learns by AdamW. A short run keeps its batch: from a
-    much smaller one CTC learns little. Raises SettingError.
-    """
-    refuse_rows(training)
-    training = replace(training, optimiser=training.optimiser or "adamw", batch=training.batch or _SOUNDS)
-    return _compiled_on_request(with_budget(training))
-
-
-def speech_recipe(config: SpeechConfig, training: TrainingConfig) -> Recipe:
-    """As `recipe_for`, for a network that hears. training: the settings, with defaults filled in."""
-    is_recurrent = config.encoder != "transformer"
-    if training.optimiser == "muon":
-        rate, warm_up = 3e-3, 100
-    elif training.optimiser == "adamw":
-        rate, warm_up = (3e-3 if is_recurrent else 1e-3), 100
-    else:
-        rate, warm_up = 0.01, 100
-    return Recipe.of(training, _SOUNDS, rate, warm_up)
-
-
-def _compiled_on_request(training: TrainingConfig) -> TrainingConfig:
+def compiled_on_request(training: TrainingConfig) -> TrainingConfig:
+    """Return the settings, without compiling unless that is asked for."""
     return replace(training, compile="no" if training.compile == "auto" else training.compile)
 
 

@@ -167,3 +167,9 @@ def interruptions() -> Iterator[Interruption]:
         yield interruption
     finally:
         restore()
+
+
+def is_untrained(record: dict[str, Any]) -> bool:
+    """Whether a model's record has a validation loss no better than a unigram model's."""
+    validation = record.get("validation", {})
+    return "unigram_loss" in validation and validation["loss"] >= validation["unigram_loss"]

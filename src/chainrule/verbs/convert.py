@@ -3,33 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any
 
 from chainrule.base.arguments import as_path
-from chainrule.base.files import NGRAM_FILE_SUFFIXES, WORD_LIST_SUFFIXES, ends_in
 from chainrule.errors import SettingError
-from chainrule.features.open.adapters import CONFIG as PEFT_CONFIG
-from chainrule.features.seq2seq.model import Seq2SeqModel, is_seq2seq, load_pairs
-from chainrule.features.vectors.model import WordVectors, check_vectors_target, load_vectors
-from chainrule.models.files.adapter_files import save_gguf_adapter, save_peft
-from chainrule.models.files.load_model import build_model, load, load_adapter
-from chainrule.models.files.model_card import model_card
-from chainrule.models.files.ngram_files import save_ngram_file
-from chainrule.models.model import save_hugging_face
-from chainrule.models.model_info import info_of_pairs
+from chainrule.models.files.folders import build_model, open_adapter
+from chainrule.models.files.opening import load
+from chainrule.models.files.writing import writer_named, writer_of
+from chainrule.models.model import Model
+from chainrule.models.open_options import OpenOptions
 from chainrule.models.progress_line import ProgressOption, callback, shows_progress
-from chainrule.storage.hugging_face import check_target, write_folder
-from chainrule.storage.model_folder import CARD
 
 if TYPE_CHECKING:
     import os
 
     from chainrule.base.progress import Progress
-    from chainrule.features.exports.config import WordListConfig
-    from chainrule.models.model import Model
+    from chainrule.models.any_model import AnyModel
     from chainrule.text.tokenization.config import TokenizerConfig
-
-Form = Literal["hugging-face", "peft", "gguf-adapter"]
 
 
 @shows_progress
@@ -41,80 +31,60 @@ def convert(
     compact: bool = False,
     bits: int | None = None,
     shards: int | None = None,
-    to: Form | None = None,
+    to: str | None = None,
     adapter: str | os.PathLike[str] | None = None,
-    word_list: WordListConfig | None = None,
+    settings: Any = None,
     allow_pickle: bool = False,
     overwrite: bool = False,
     progress: ProgressOption = None,
-) -> Model | Seq2SeqModel:
+) -> AnyModel:
     """Writes a model in another format, and returns it.
 
-    source: whatever `load` opens; a seq2seq model becomes a folder. target: a new folder, or a file, see `Model.save`.
-    tokenizer: as for `load`. compact: whether to quantise, as `Model.compact` does; without it, a compact model becomes
-    a fast one, and its probabilities stay quantised. bits: with compact, as for `Model.compact`. shards: cuts a plain
-    n-gram model into about as many files, by the first words of its n-grams; several processes may serve them. to:
+    source: whatever `load` opens. target: a new folder, or a file, see `Model.save` and `WordVectors.save`. tokenizer:
+    as for `load`. compact: whether to quantise, as `Model.compact` does; without it, a compact model becomes a fast
+    one, and its probabilities stay quantised. bits: with compact, as for `Model.compact`. shards: cuts a plain n-gram
+    model into about as many files, by the first words of its n-grams; several processes may serve them. to:
     hugging-face writes a network as a folder that transformers opens; peft the adapter of an adapted model alone, as
     peft's folder; gguf-adapter the same as a file for llama.cpp. adapter: a folder, ours or peft's, or such a file,
-    whose adapter is put on `source`. All other forms have adapters merged. word_list: what goes into a .combined file.
-    allow_pickle: as for `load`.
+    whose adapter is put on `source`. All other forms have adapters merged. settings: of a file of others, such as a
+    WordListConfig for .combined. allow_pickle: as for `load`.
     Raises ModelFormatError, OutputError, SettingError.
 
     good:  chainrule.convert("lm/", "lm.arpa.gz")
     good:  chainrule.convert("lm/", "hf/", to="hugging-face")
     """
     progress = callback(progress)
-    if to not in (None, *get_args(Form)):
-        raise SettingError(f"to is {to!r}; expected {' or '.join(get_args(Form))}, or nothing")
     as_path(source, "source")
     target = as_path(target, "target")
-    is_file = ends_in(target, NGRAM_FILE_SUFFIXES)
-    if word_list is not None and not ends_in(target, WORD_LIST_SUFFIXES):
-        raise SettingError(f"{target}: word_list is for a file whose name ends in .combined; leave it out")
-    if shards is not None and (compact or to is not None or is_file):
+    writer = writer_of(target) if to is None else writer_named(to)
+    if settings is not None and (
+        writer is None or writer.settings is None or type(settings) is not writer.settings.get()
+    ):
+        raise SettingError(f"{target}: {type(settings).__name__} is for another kind of file; leave settings out")
+    if shards is not None and (compact or writer is not None):
         raise SettingError("shards are for a folder of ours that is not compact; leave out shards, or the others")
     if bits is not None and not compact:
         raise SettingError("bits are those of a compact model; set compact, or leave bits out")
-    if to in ("peft", "gguf-adapter") and compact:
-        raise SettingError(f"an adapter is not compact; leave compact out with to={to!r}")
-    if to == "peft":
-        check_target(target, overwrite=overwrite, config=PEFT_CONFIG)
-        model = _opened(source, adapter, tokenizer, allow_pickle=allow_pickle, progress=progress)
-        save_peft(model.parts, target, overwrite=overwrite, progress=progress)
-        return model
-    if to == "gguf-adapter":
-        model = _opened(source, adapter, tokenizer, allow_pickle=allow_pickle, progress=progress)
-        save_gguf_adapter(model.parts, target, overwrite=overwrite)
-        return model
-    if to == "hugging-face":
-        if compact:
-            raise SettingError("compact models are folders of ours; leave compact out with to='hugging-face'")
-        check_target(target, overwrite=overwrite)
-        if is_seq2seq(Path(source)):
-            pairs = load_pairs(source, allow_pickle=allow_pickle, progress=progress)
-            _write_for_transformers(pairs, target, overwrite=overwrite, progress=progress)
-            return pairs
-        model = _opened(source, adapter, tokenizer, allow_pickle=allow_pickle, progress=progress)
-        model = in_layout(model, compact=False, progress=progress)
-        save_hugging_face(model.parts, target, overwrite=overwrite, progress=progress)
-        return model
-    if is_seq2seq(Path(source)):
-        if tokenizer is not None or compact or is_file:
-            raise SettingError(
-                f"{source}: is a model of one text given another; it becomes a folder, and takes neither tokenizer nor "
-                "compact"
-            )
-        pairs = load_pairs(source, allow_pickle=allow_pickle, progress=progress)
-        pairs.save(target, overwrite=overwrite, progress=progress)
-        return pairs
-    model = _opened(source, adapter, tokenizer, allow_pickle=allow_pickle, progress=progress)
-    model = in_layout(model, compact=compact, bits=bits, progress=progress)
+    if to is not None and compact:
+        raise SettingError(f"compact models are folders of ours; leave compact out with to={to!r}")
+    if writer is not None:
+        writer.check.get()(target, overwrite=overwrite)
+    opened = _opened(source, adapter, tokenizer, allow_pickle=allow_pickle, progress=progress)
+    if to is not None and writer is not None:
+        writer.write.get()(opened, target, settings, overwrite=overwrite, progress=progress)
+        return opened
+    if not isinstance(opened, Model):
+        if compact or shards is not None or writer is not None:
+            raise SettingError(f"{source}: {opened.does()}; it has no such form, only that of its own save")
+        opened.save(target, overwrite=overwrite, progress=progress)
+        return opened
+    model = in_layout(opened, compact=compact, bits=bits, progress=progress)
     if shards is not None:
         model = in_shards(model, shards, progress)
-    if is_file:
-        save_ngram_file(model.parts, target, overwrite=overwrite, progress=progress, word_list=word_list)
-        return model
-    model.save(target, overwrite=overwrite, progress=progress)
+    if writer is not None:
+        writer.write.get()(model, target, settings, overwrite=overwrite, progress=progress)
+    else:
+        model.save(target, overwrite=overwrite, progress=progress)
     return model
 
 
@@ -125,42 +95,11 @@ def _opened(
     *,
     allow_pickle: bool,
     progress: Progress,
-) -> Model:
+) -> AnyModel:
     """A model, perhaps with another one's adapter. Raises ModelFormatError, SettingError."""
     if adapter is not None:
-        return load_adapter(as_path(adapter, "adapter"), Path(source))
+        return open_adapter(as_path(adapter, "adapter"), Path(source), exact=OpenOptions().is_exact)
     return load(source, tokenizer=tokenizer, allow_pickle=allow_pickle, progress=progress)
-
-
-def _write_for_transformers(model: Seq2SeqModel, path: Path, *, overwrite: bool, progress: Progress) -> None:
-    """Raises OutputError; SettingError unless the model was opened from a folder with a tokenizer.json."""
-    from chainrule.features.open.exporting import export_pair
-    from chainrule.neural.saving import arrays_of
-
-    network = model.model.network
-    exported = export_pair(network.config, arrays_of(network), model.target, model.record)
-    card = model_card(info_of_pairs(model.target, model.source, model.record).rows())
-    files = {**exported.files, CARD: card.encode("utf-8", "replace")}
-    write_folder(path, files, exported.tensors, overwrite=overwrite, progress=progress)
-
-
-@shows_progress
-def convert_vectors(
-    source: str | os.PathLike[str],
-    target: str | os.PathLike[str],
-    *,
-    overwrite: bool = False,
-    progress: ProgressOption = None,
-) -> WordVectors:
-    """Writes word vectors in another format, which the name of the target chooses, and returns them.
-
-    Raises ModelFormatError, TextError, OutputError.
-    """
-    target = as_path(target, "target")
-    check_vectors_target(target, overwrite=overwrite)
-    vectors = load_vectors(source, progress=callback(progress))
-    vectors.save(target, overwrite=overwrite, progress=callback(progress))
-    return vectors
 
 
 def in_shards(model: Model, shards: int, progress: ProgressOption = None) -> Model:

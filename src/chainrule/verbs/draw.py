@@ -11,10 +11,8 @@ from chainrule.drawing.charts import bar_chart, heat_map_with_line
 from chainrule.drawing.diagram import Diagram
 from chainrule.drawing.plots import check_plot_name, svg_of, write_plot
 from chainrule.errors import SettingError
-from chainrule.features.seq2seq.model import Seq2SeqModel, is_seq2seq, load_pairs
-from chainrule.models.files.load_model import load
-from chainrule.models.files.opening import info
-from chainrule.models.model import Model, check_model
+from chainrule.models.any_model import AnyModel, check_model
+from chainrule.models.files.opening import info, load
 
 if TYPE_CHECKING:
     import os
@@ -66,7 +64,7 @@ def check_drawing_target(path: Path, *, is_diagram: bool, overwrite: bool) -> No
     check_new_file(path, overwrite=overwrite)
 
 
-def draw(model: Model | Seq2SeqModel | str | os.PathLike[str], what: What = "network") -> Drawing:
+def draw(model: AnyModel | str | os.PathLike[str], what: What = "network") -> Drawing:
     """Draws a network: its layers with shapes and numbers of parameters, or the vectors of its positions.
 
     model: one that was opened, or its folder. what: network, or positions: a heat map of the vectors of all positions,
@@ -75,17 +73,13 @@ def draw(model: Model | Seq2SeqModel | str | os.PathLike[str], what: What = "net
 
     good:  chainrule.draw("lm/").save("lm.svg")
     """
-    if isinstance(model, Model | Seq2SeqModel):
-        opened, name = model, "model"
-    else:
-        path, name = Path(model), Path(model).name or str(model)
-        opened = load_pairs(path) if is_seq2seq(path) else load(path)
-    check_model(opened, Model, Seq2SeqModel)
-    network = getattr(opened.model if isinstance(opened, Seq2SeqModel) else opened.engine, "network", None)
+    name = "model" if isinstance(model, AnyModel) else Path(model).name or str(model)
+    opened = model if isinstance(model, AnyModel) else load(model)
+    check_model(opened)
+    network = opened.drawn_network()
     config = getattr(network, "config", None)
-    if network is None or config is None:
-        family = "a seq2seq model" if isinstance(opened, Seq2SeqModel) else f"a model of family {opened.family!r}"
-        raise SettingError(f"{name}: {family} has no network to draw; expected a network")
+    if config is None:
+        raise SettingError(f"{name}: a model of family {opened.family!r} has no network to draw; expected a network")
     if what == "positions":
         return Drawing(_positions(name, network))
     if what != "network":

@@ -11,8 +11,8 @@ from chainrule.drawing.inspection import effects_page, write_inspection
 from chainrule.errors import SettingError
 from chainrule.evaluation.choices import join
 from chainrule.evaluation.continuations import Pair, split_pairs
+from chainrule.models.any_model import check_kind
 from chainrule.models.language_models import CausalModel
-from chainrule.models.model import check_kind
 from chainrule.models.progress_line import ProgressOption, callback, shows_progress
 from chainrule.neural.intervention import Removal, Unit, log_probs_without, units_of
 
@@ -48,7 +48,7 @@ class CausalEffects:
     together: Float32[ndarray, " T"] | None = None
 
     def __repr__(self) -> str:
-        return f"<CausalEffects: {self.heading!r}, {self.finding}>"
+        return f"<CausalEffects: {self.heading!r}, {self.contents}>"
 
     @property
     def effects(self) -> Float64[ndarray, "layers parts"]:
@@ -56,7 +56,7 @@ class CausalEffects:
         return np.asarray(self.by_token[:, :, self.watched].sum(2, dtype=np.float64))
 
     @property
-    def finding(self) -> str:
+    def contents(self) -> str:
         """What matters most, in a sentence."""
         some = self.effects[:, : self.parts.index("attention") or None]  # heads, where there are any
         layer, part = divmod(int(np.argmax(np.abs(some))), some.shape[1])
@@ -77,7 +77,7 @@ class CausalEffects:
         if self.together is not None:
             along.insert(0, (" and ".join(self.heads), self.together))
         watched = self.tokens[self.watched]
-        what = f"{self.done}; the change in log P of “{' '.join(watched)}”, in nats. {self.finding}."
+        what = f"{self.done}; the change in log P of “{' '.join(watched)}”, in nats. {self.contents}."
         return effects_page(self.heading, what, self.tokens, self.parts, self.effects, along)
 
     def to_dict(self) -> dict[str, Any]:

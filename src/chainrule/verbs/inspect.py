@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from chainrule.base.files import check_new_file, replace_file
+from chainrule.base.tables import count_of
 from chainrule.drawing.inspection import (
-    Image,
     InsideLayer,
-    ShownLayer,
-    ShownUnit,
-    inside_page,
     inside_text_page,
     write_inspection,
 )
 from chainrule.errors import SettingError
-from chainrule.features.classify.model import ClassifierModel
-from chainrule.features.vision.pictures.codec import encode_png, resize
-from chainrule.features.vision.pictures.picture import as_picture, fit_to_frame
-from chainrule.models.model import check_kind
-from chainrule.models.progress_line import ProgressOption, callback, shows_progress
 
 if TYPE_CHECKING:
     import os
@@ -32,8 +22,9 @@ if TYPE_CHECKING:
     from jaxtyping import Float32, UInt8
     from numpy import ndarray
 
-    from chainrule.features.vision.network.inspection import ReceptiveFields, UnitActivations
+    from chainrule.drawing.drawn import Drawn
     from chainrule.models.model import Model
+    from chainrule.models.progress_line import ProgressOption
     from chainrule.neural.intervention import Removal
     from chainrule.verbs.effects import CausalEffects
 
@@ -50,6 +41,11 @@ class TextInspection:
     tokens: Sequence[str]
     layers: Sequence[InsideLayer]
     along: int
+
+    @property
+    def contents(self) -> str:
+        """What there is, in words."""
+        return f"{count_of(len(self.layers), 'layer')}, {count_of(len(self.tokens), 'token')}"
 
     def __repr__(self) -> str:
         return f"<TextInspection: {self.heading!r}, {len(self.tokens)} tokens, {len(self.layers)} layers>"
@@ -96,9 +92,7 @@ def inspect_text(model: Model, text: str, *, units: int = 24, only: Sequence[int
     units: how many to show of each layer, those whose hidden values vary most. only: the indices of units to show
     instead.
     """
-    from chainrule.neural.inspection import gates_of_text
-
-    read, layers = gates_of_text(model.engine, model.tokenizer.encode_texts([text]).ids[:-1])
+    read, layers = model.gates(model.tokenizer.encode_texts([text]).ids[:-1])
     shown = []
     for layer in layers:
         hidden = layer.values["h"]
@@ -106,36 +100,6 @@ def inspect_text(model: Model, text: str, *, units: int = 24, only: Sequence[int
         varied = np.argsort(-np.ptp(hidden, axis=0), kind="stable")[:units].tolist()
         shown.append(InsideLayer(name=layer.name, values=layer.values, units=list(only) or varied))
     return TextInspection(text, model.tokenizer.shown(read.tolist()), shown, len(only) or ALONG)
-
-
-_FILTERS = 96  # shown at most
-_PATCH_SIDE = 84  # pixels of a patch, at most: larger ones are made smaller
-
-
-@dataclass(frozen=True)
-class Inspection:
-    """What a network does with a picture, layer by layer. page: a self-contained HTML page."""
-
-    heading: str
-    layers: Sequence[ShownLayer]
-    page: str
-
-    def __repr__(self) -> str:
-        return f"<Inspection: {self.heading}, {len(self.layers)} layers>"
-
-    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Writes the page, .html. Raises OutputError, SettingError."""
-        target = Path(path)
-        check_page(target, overwrite=overwrite)
-        with replace_file(target) as file:
-            file.write(self.page.encode())
-
-
-def check_page(path: Path, *, overwrite: bool) -> None:
-    """Checks, before the work, that a page may be written. Raises OutputError, SettingError."""
-    if path.suffix.lower() != ".html":
-        raise SettingError(f"{path}: the name of a page must end in .html")
-    check_new_file(path, overwrite=overwrite)
 
 
 @overload
@@ -175,7 +139,7 @@ def inspect(
     units: int | None = None,
     patches: int | None = None,
     progress: ProgressOption = None,
-) -> Inspection: ...
+) -> Drawn: ...
 
 
 def inspect(
@@ -191,14 +155,14 @@ def inspect(
     answer: str | None = None,
     heads: Sequence[tuple[int, int]] = (),
     progress: ProgressOption = None,
-) -> Inspection | TextInspection | CausalEffects:
+) -> TextInspection | CausalEffects | Drawn:
     """A network from the inside: a recurrent one at each token of a text, a Transformer's heads and layers by what
     changes without them, or a network that reads pictures.
 
     inputs: a text, for a recurrent language model or a classifier of texts with recurrent layers: what its gates, cells
-    and hidden units compute at each token. Otherwise pictures, each a Picture, the path of one, or pixels: a
-    classifier's first filters, and by layer the maps of a picture, the receptive field of the strongest unit, and the
-    patches that excite the strongest units most (Zeiler and Fergus 2014).
+    and hidden units compute at each token. Otherwise pictures, a file or folder of them, or each a Picture, the path of
+    one, or pixels: a classifier's first filters, and by layer the maps of a picture, the receptive field of the
+    strongest unit, and the patches that excite the strongest units most (Zeiler and Fergus 2014).
     remove: of a Transformer that continues texts: replace each head and layer in turn by nothing, zero, or by its mean
     over the tokens so far, mean, and give the change in log P. patch: another text of as many tokens, whose outputs
     take their place. answer: a continuation of the text, whose log P is watched; by default that of the text itself.
@@ -220,127 +184,16 @@ def inspect(
         if picture is not None or patches is not None or units is not None or len(only):
             raise SettingError("remove and patch show heads and layers; leave out units, only, picture and patches")
         return causal_effects(model, inputs, remove=remove, patch=patch, answer=answer, heads=heads, progress=progress)
-    if isinstance(inputs, str):
+    if isinstance(inputs, str) and not model.reads_pictures:
         if picture is not None or patches is not None:
             raise SettingError("picture and patches are for networks that read pictures; leave them out for a text")
         return inspect_text(model, inputs, units=24 if units is None else units, only=only)
     if len(only):
         raise SettingError("only is for the units along a text; leave it out for pictures")
-    return inspect_pictures(
-        model,
+    return model.inspect_pictures(
         inputs,
         picture=picture,
         units=8 if units is None else units,
         patches=10 if patches is None else patches,
         progress=progress,
     )
-
-
-@shows_progress
-def inspect_pictures(
-    model: Model,
-    pictures: Iterable[Any],
-    *,
-    picture: Any = None,
-    units: int = 8,
-    patches: int = 10,
-    progress: ProgressOption = None,
-) -> Inspection:
-    """The inside of a classifier of pictures: its first filters, and by layer the maps of a picture, the receptive
-    field of the strongest unit, and the patches that excite the strongest units most (Zeiler and Fergus 2014).
-
-    pictures: to look for patches in, each a Picture, the path of one, or pixels. picture: whose maps are shown; by
-    default the first. units: shown of each layer, those that answer the picture most strongly. patches: of each unit,
-    at most one of a picture. Raises SettingError, TextError.
-    """
-    from chainrule.features.vision.network.inspection import (
-        ReceptiveFields,
-        excitements,
-        feature_maps,
-        first_filters,
-        layer_names,
-    )
-
-    network: Any = check_kind(model, ClassifierModel).classifier
-    if network.reads != "picture":
-        raise SettingError(f"this is a classifier of a {network.reads}; inspect takes one of pictures")
-    for name, value in (("units", units), ("patches", patches)):
-        if not isinstance(value, int) or value < 1:
-            raise SettingError(f"{name} is {value!r}; expected 1 or more")
-    given = [as_picture(own) for own in pictures]
-    if not given:
-        raise SettingError("there are no pictures to look at; give at least one")
-    shown = given[0] if picture is None else as_picture(picture)
-    body, frame = network.body, network.config.frame
-    pixels, own = [fit_to_frame(each, frame) for each in given], fit_to_frame(shown, frame)
-    maps, names = feature_maps(body, [own]), layer_names(body)
-    found = excitements(body, pixels, callback(progress))
-    modules = [module for _, module in body.layers.named_children()]
-    fields = ReceptiveFields(modules, frame.channels, (frame.height, frame.width))
-    layers = [
-        _layer(name, i, maps[name][0], found[name], fields, pixels, [each.name for each in given], units, patches)
-        for i, name in enumerate(names)
-    ]
-    filters = first_filters(body)
-    heading = f"Inside {type(network.config).__name__.removesuffix('Labelling')}"
-    tiles = [] if filters is None else [_filter(weights) for weights in filters[:_FILTERS]]
-    page = inside_page(heading, _image(own, shown.name), len(pixels), tiles, layers)
-    return Inspection(heading, layers, page)
-
-
-def _layer(
-    name: str,
-    index: int,
-    maps: Float32[ndarray, "D h w"],
-    found: UnitActivations,
-    fields: ReceptiveFields,
-    pixels: Sequence[Pixels],
-    names: Sequence[str],
-    units: int,
-    patches: int,
-) -> ShownLayer:
-    """maps: those of the shown picture. found, pixels, names: excitements, pixels and names of the pictures that
-    patches are cut from.
-    """
-    order = np.argsort(-maps.max((1, 2)), kind="stable")[:units].tolist()
-    row, column = divmod(int(maps[order[0]].argmax()), maps.shape[2])
-    box = fields.of(index, row, column)
-    shown = []
-    for unit in order:
-        cut = []
-        for i in found.strongest(unit, patches):
-            box = fields.of(index, int(found.rows[i, unit]), int(found.columns[i, unit]))
-            hint = f"{names[i]}: {found.strengths[i, unit]:.3g}"
-            cut.append(_image(_small(pixels[i][box.top : box.bottom, box.left : box.right]), hint))
-        shown.append(ShownUnit(number=unit, map=_grey(maps[unit], f"unit {unit} of {name}"), patches=cut))
-    return ShownLayer(
-        name=name,
-        channels=len(maps),
-        height=maps.shape[1],
-        width=maps.shape[2],
-        strongest=order[0],
-        box=(box.top, box.left, box.bottom, box.right),
-        units=shown,
-    )
-
-
-def _image(pixels: Pixels, hint: str) -> Image:
-    return Image(png=encode_png(np.ascontiguousarray(pixels)), height=pixels.shape[0], width=pixels.shape[1], hint=hint)
-
-
-def _small(pixels: Pixels) -> Pixels:
-    height, width, _ = pixels.shape
-    scale = min(1.0, _PATCH_SIDE / max(height, width))
-    return resize(pixels, max(1, round(height * scale)), max(1, round(width * scale)))
-
-
-def _grey(values: Float32[ndarray, "h w"], hint: str) -> Image:
-    """Values as shades of grey, from the smallest (black) to the largest (white)."""
-    low, high = float(values.min()), float(values.max())
-    return _image((255 * (values - low) / ((high - low) or 1)).astype(np.uint8)[..., None], hint)
-
-
-def _filter(weights: Float32[ndarray, "C k k"]) -> Image:
-    """A filter's weights as colours: 0 is medium grey; the largest weight is the brightest."""
-    scaled = weights / (2 * float(np.abs(weights).max()) or 1) + 0.5
-    return _image((255 * np.moveaxis(scaled, 0, 2)).astype(np.uint8), "a filter of the first layer")

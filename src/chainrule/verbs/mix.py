@@ -28,10 +28,10 @@ from chainrule.mixture.tuning import (
     linear_weights,
     log_linear_weights,
 )
+from chainrule.models.any_model import check_kind, check_model
 from chainrule.models.families.table import why_no_table
 from chainrule.models.files.tokenizers import difference_of
 from chainrule.models.language_models import CausalModel
-from chainrule.models.model import Model, check_kind, check_model
 from chainrule.models.progress_line import ProgressOption, callback, shows_progress
 from chainrule.models.run import digests_read
 from chainrule.ngram.config import COMPACT
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 
     from chainrule.base.progress import Progress
     from chainrule.mixture.config import CacheConfig
+    from chainrule.models.model import Model
     from chainrule.ngram.speller import MixedSpeller
     from chainrule.ngram.trie.table import Table
     from chainrule.protocol import LanguageModel

@@ -14,7 +14,7 @@ from chainrule.base.options import takes
 from chainrule.base.progress import BlockProgress
 from chainrule.base.threads import map_in_order
 from chainrule.errors import SettingError, TextError
-from chainrule.models.model import check_model
+from chainrule.models.any_model import check_model
 from chainrule.models.progress_line import showing
 from chainrule.text.corpus.block import block_of_texts
 from chainrule.text.corpus.corpus import Corpus, source_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 from cyclopts import CycloptsError, Parameter
 
@@ -18,7 +18,6 @@ from chainrule.cli.shared.models import (
 )
 from chainrule.cli.shared.options import (
     NO_FLAGS,
-    Flags,
     Json,
     ModelPath,
     ModelTokenizerName,
@@ -27,19 +26,26 @@ from chainrule.cli.shared.options import (
     Overwrite,
     WholeNumber,
     as_output,
+    flags_of,
     given_flags,
     given_settings,
     tokenizer_of,
     with_defaults,
 )
+from chainrule.cli.shared.parts import with_flags
 from chainrule.cli.shared.screen import note, print_json, progress_bar
 from chainrule.cli.shared.server_options import ModelOrName, ServerOptions
 from chainrule.errors import ChainruleError, SettingError
-from chainrule.features.exports.config import WordListConfig
+from chainrule.kinds import WRITERS
+from chainrule.models.files.writing import named_writers
 
-Form = Literal["hugging-face", "peft", "gguf-adapter"]
+Form: Any = Literal[tuple(named_writers())]
+_SETTINGS: dict[str, Any] = {
+    writer.name.strip("."): writer.settings.get() for writer in WRITERS if writer.settings is not None
+}
 
 
+@with_flags({name: (flags_of(settings), NO_FLAGS) for name, settings in _SETTINGS.items()})
 def convert(
     source: ModelPath,
     target: Annotated[
@@ -92,8 +98,8 @@ def convert(
             negative=(), help="Open a Hugging Face folder whose weights are pickles, where you trust who made it."
         ),
     ] = False,
-    word_list: Flags[WordListConfig] = NO_FLAGS,
     overwrite: Overwrite = False,
+    flags: dict[str, Any],
 ) -> None:
     """Convert between model folders, ARPA files, and the formats of other programs.
 
@@ -118,63 +124,54 @@ def convert(
     Word vectors are converted between folders, word2vec text (.vec), GloVe text
     (.txt) and .bin: fastText if they have subwords, else word2vec binary.
     """
-    from chainrule.base.files import FST_SUFFIXES, WORD_LIST_SUFFIXES, ends_in
-    from chainrule.features.seq2seq.model import is_seq2seq
-    from chainrule.models.files.load_model import load_adapter
-    from chainrule.models.files.ngram_files import check_ngram_file, save_ngram_file
+    from chainrule.models.files.folders import open_adapter
+    from chainrule.models.files.opening import model_class_at
+    from chainrule.models.files.writing import writer_of
+    from chainrule.models.model import Model
+    from chainrule.models.open_options import OpenOptions
     from chainrule.ngram.layouts import base_of
     from chainrule.ngram.models.sharded_model import ShardedModel
     from chainrule.text.tokenization.config import TokenizerConfig
+    from chainrule.verbs.convert import convert as convert_to
     from chainrule.verbs.convert import in_layout, in_shards
 
-    is_word_list = ends_in(target, WORD_LIST_SUFFIXES)
-    if (given := given_flags(word_list)) and not is_word_list:
-        raise CycloptsError(msg=f"--{given[0]} is for a file whose name ends in .combined; {target} is another.")
-    if (is_word_list or ends_in(target, FST_SUFFIXES)) and not is_seq2seq(source):
-        if compact or shards is not None or to is not None:
-            raise CycloptsError(msg=f"--compact, --shards and --to are not for {target}, a file of other programs.")
-        check_ngram_file(target, overwrite=overwrite)
+    writer = writer_of(target)
+    settings = None
+    for name, own in flags.items():
+        if given := given_flags(own):
+            if writer is None or writer.name.strip(".") != name:
+                raise CycloptsError(msg=f"--{given[0]} is for a file whose name ends in .{name}; {target} is another.")
+            settings = _SETTINGS[name](**given_settings(own))
+    as_config = with_defaults(TokenizerConfig, NO_FLAGS, kind=tokenizer, normalise=normalise)
+    config = tokenizer and tokenizer_of(as_config)
+    is_text_model = issubclass(model_class_at(source) or Model, Model)
+    if to is not None or (writer is not None and not is_arpa(target)) or not is_text_model:
+        if compact or shards is not None or (config and (to is not None or not is_text_model)):
+            why = "are for models of single texts" if not is_text_model else "are for folders of ours"
+            raise CycloptsError(msg=f"--tokenizer, --normalise, --compact and --shards {why}.")
         with progress_bar() as progress:
-            flags = with_defaults(TokenizerConfig, NO_FLAGS, kind=tokenizer, normalise=normalise)
-            config = tokenizer and tokenizer_of(flags)
-            model = open_model(source, config, None, progress, allow_pickle=allow_pickle)
-            words = WordListConfig(**given_settings(word_list))
-            save_ngram_file(model.parts, target, overwrite=overwrite, progress=progress, word_list=words)
-        return
-    if to is not None or is_seq2seq(source):
-        if tokenizer is not None or compact or shards is not None:
-            where = "go with --to" if to is not None else "apply to a seq2seq model"
-            raise CycloptsError(msg=f"--tokenizer, --normalise, --compact and --shards do not {where}.")
-        from chainrule.verbs.convert import convert as convert_to
-
-        with progress_bar() as progress:
-            convert_to(
+            converted = convert_to(
                 source,
                 target,
+                tokenizer=config or None,
                 to=to,
                 adapter=adapter,
+                settings=settings,
                 allow_pickle=allow_pickle,
                 overwrite=overwrite,
                 progress=progress,
             )
-        return
-    if _are_vectors(source):
-        if tokenizer is not None or compact or allow_pickle or shards is not None:
-            raise CycloptsError(
-                msg="--tokenizer, --normalise, --compact, --shards and --allow-pickle are not for word vectors."
-            )
-        _convert_vectors(source, target, overwrite=overwrite)
+        if source.is_file():
+            note_warnings(converted.record)
         return
     if shards is not None:
         check_shards_target(target, compact=compact)
     check_model_target(target, overwrite=overwrite, compact=compact, ngrams=True)
     with progress_bar() as progress:
-        flags = with_defaults(TokenizerConfig, NO_FLAGS, kind=tokenizer, normalise=normalise)
-        config = tokenizer and tokenizer_of(flags)
         if adapter is None:
             model = open_model(source, config, None, progress, allow_pickle=allow_pickle)
         else:
-            model = load_adapter(adapter, source)
+            model = open_adapter(adapter, source, exact=OpenOptions().is_exact)
         if model.is_compact and not compact:
             note(f"{source}: was quantised when it was compacted, and stays so")
         converted = in_layout(model, compact=compact, bits=bits, progress=progress)
@@ -195,27 +192,6 @@ def convert(
                     "few for more, and each shard has all unigrams"
                 )
         save_or_keep(converted, target, overwrite=overwrite, progress=progress)
-
-
-def _are_vectors(source: Path) -> bool:
-    """Whether a source has word vectors, by its name or its first bytes."""
-    from chainrule.features.open.llama2c import is_llama2c
-    from chainrule.features.vectors.model import is_vectors_folder, suffix_of
-    from chainrule.ngram.kenlm.binary import is_binary
-
-    if source.is_dir():
-        return is_vectors_folder(source)
-    return suffix_of(source) is not None and not (source.is_file() and (is_binary(source) or is_llama2c(source)))
-
-
-def _convert_vectors(source: Path, target: Path, *, overwrite: bool) -> None:
-    from chainrule.verbs.convert import convert_vectors
-
-    with progress_bar() as progress:
-        vectors = convert_vectors(source, target, overwrite=overwrite, progress=progress)
-    if source.is_file():
-        note_warnings(vectors.record)
-    print(f"{target}: {len(vectors):,} words, {vectors.vectors.shape[1]:,} dimensions")
 
 
 def info(model: ModelPath, /, *, json: Json = False) -> None:
@@ -286,8 +262,8 @@ def verify(
         raise CycloptsError(msg="--url needs --distribution.")
     if model is None:
         raise CycloptsError(msg="MODEL is missing.")
-    from chainrule.models.files.opening import verify as check_folder
     from chainrule.storage.model_folder import CARD
+    from chainrule.verbs.verify import verify as check_folder
 
     with progress_bar() as progress:
         checked = check_folder(model, progress=progress)
@@ -301,8 +277,8 @@ def verify(
 def _verify_distribution(
     path: Path | None, text: Path | None, contexts: int, seed: int, server: ServerOptions, *, json: bool
 ) -> None:
-    from chainrule.models.files.opening import verify_distribution
     from chainrule.models.language_models import CausalModel
+    from chainrule.verbs.verify import verify_distribution
 
     client = server.client(path)
     with progress_bar() as progress:

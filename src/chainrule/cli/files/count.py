@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
-from cyclopts import CycloptsError, Parameter
+from cyclopts import Parameter
 
 from chainrule.base.tables import count_of
 from chainrule.cli.shared.options import (
     NO_FLAGS,
-    Flags,
     Json,
     MarkerRule,
     Memory,
@@ -18,19 +17,17 @@ from chainrule.cli.shared.options import (
     TextFiles,
     TokenizerFlags,
     flag,
-    given_settings,
     tokenizer_of,
 )
+from chainrule.cli.shared.parts import flags_of_parts, parts_of, run_part, with_flags
 from chainrule.cli.shared.screen import note_plan, print_json, progress_bar
 from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, check_text_target, note_repairs
-from chainrule.features.vectors.learning.config import CooccurrenceConfig
 from chainrule.verbs.training.options import CountOptions
 
-if TYPE_CHECKING:
-    from chainrule.text.corpus.corpus import Corpus
-    from chainrule.text.tokenization.vocabulary import Markers
+_PARTS = parts_of("count")
 
 
+@with_flags(flags_of_parts(_PARTS))
 def count(
     *texts: TextFiles,
     output: Annotated[
@@ -40,13 +37,13 @@ def count(
         ),
     ],
     order: Annotated[int | None, flag(CountOptions, "order")] = None,
-    together: Flags[CooccurrenceConfig] = NO_FLAGS,
     tokenizer: TokenizerFlags = NO_FLAGS,
     markers: MarkerRule = "error",
     reading: TextOptions = DEFAULT_READING,
     memory: Memory = None,
     overwrite: Overwrite = False,
     json: Json = False,
+    flags: dict[str, Any],
 ) -> None:
     """Count the n-grams of a text, or with --window its co-occurring words.
 
@@ -62,13 +59,8 @@ def count(
     """
     from chainrule.verbs.training.counts import count_text
 
-    if pairs := given_settings(together):
-        if memory is not None:
-            raise CycloptsError(msg="--memory is for n-grams; pairs of words use what is free.")
-        if order is not None:
-            raise CycloptsError(msg="--order is for n-grams and --window for pairs of words; choose one.")
-        config = CooccurrenceConfig(**pairs)
-        _count_together(reading.corpus(*texts), output, config, tokenizer, markers, overwrite=overwrite, json=json)
+    shared = {"output": output, "tokenizer": tokenizer, "markers": markers, "overwrite": overwrite, "json": json}
+    if run_part(_PARTS, flags, source=reading.corpus(*texts), order=order, memory=memory, **shared):
         return
     order = 5 if order is None else order
 
@@ -95,33 +87,3 @@ def count(
             f"in {count_of(summary['documents'], 'document')}\n"
             f"by order {sizes}"
         )
-
-
-def _count_together(
-    source: Corpus,
-    output: Path,
-    config: CooccurrenceConfig,
-    tokenizer: TokenizerFlags,
-    markers: Markers,
-    *,
-    overwrite: bool,
-    json: bool,
-) -> None:
-    from chainrule.features.vectors.cooccurrences import count_cooccurrences, files_of
-    from chainrule.features.vectors.options import WORDS
-
-    files = files_of(output)
-    for path in files:
-        check_text_target(path, source, overwrite=overwrite)
-    with progress_bar() as progress:
-        words = tokenizer_of(tokenizer, WORDS.min_count)
-        together = count_cooccurrences(source, config, tokenizer=words, markers=markers, progress=progress)
-        together.save(output, overwrite=overwrite, progress=progress)
-    note_repairs(source)
-    if json:
-        shown = [str(path) for path in files]
-        print_json({"counts": shown[0], "files": shown, "words": len(together.words), "pairs": together.pairs})
-    else:
-        print(f"{output}: {together.pairs:,} pairs of {len(together.words):,} words, at most {config.window} apart")
-        for vocabulary in files[1:]:
-            print(f"{vocabulary}: the words, with how often each occurs")

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.base.tables import count_of
-from chainrule.cli.shared.models import open_model
+from chainrule.base.files import check_new_file
 from chainrule.cli.shared.options import Overwrite, WholeNumber
 from chainrule.cli.shared.screen import progress_bar
-from chainrule.errors import SettingError
-
-if TYPE_CHECKING:
-    from chainrule.base.progress import Progress
-    from chainrule.models.model import Model
-    from chainrule.verbs.attend import AttentionMaps
+from chainrule.errors import SettingError, prefix_errors
 
 
 def attend(
@@ -77,92 +71,24 @@ def attend(
 
     The page is one file and works offline.
     """
-    from chainrule.features.speech.model import hears_sounds
-    from chainrule.features.vision.model import captions_pictures
-    from chainrule.verbs.attend import check_target
+    from chainrule.models.files.opening import load, model_class_at
+    from chainrule.models.model import Model
 
-    if captions_pictures(model):
-        _draw_caption([model, *beside], text, target, output, overwrite=overwrite)
-        return
-    if beside:
+    kind: Any = model_class_at(model) or Model
+    together = getattr(kind, "attention_beside", None)
+    if beside and together is None:
         raise SettingError("--beside is for captioners; leave it out")
-    if hears_sounds(model):
-        _draw_sound(model, text, target, output, overwrite=overwrite)
-        return
-    if output.suffix.lower() not in (".html", ".svg"):
-        raise CycloptsError(msg=f"--output {output}: its name must end in .html or .svg.")
-    check_target(output, overwrite=overwrite)
-    if _reads_trees(model):
-        if target is not None:
-            raise SettingError(f"{model}: reads one tree; leave out the target, {target!r}")
-        _draw_trees(model, text, output, overwrite=overwrite)
-        return
+    if output.suffix.lower() not in kind.attention_files:
+        *others, last = kind.attention_files
+        raise CycloptsError(msg=f"--output {output}: its name must end in {', '.join(others)} or {last}.")
+    check_new_file(output, overwrite=overwrite)
     with progress_bar() as progress:
-        attention = _maps(model, text, target, progress)
-    attention.save(output, overwrite=overwrite)
-    count = sum(len(layer.weights) for layer in attention.maps)
-    print(f"{output}: {count_of(count, 'map')}")
-
-
-def _draw_caption(models: list[Path], picture: str, caption: str | None, output: Path, *, overwrite: bool) -> None:
-    """Raises ModelFormatError, SettingError, TextError, OutputError."""
-    from chainrule.drawing.plots import check_picture_target
-    from chainrule.features.vision.model import load_captioner
-    from chainrule.verbs.attend import attend_picture
-
-    check_picture_target(output, overwrite=overwrite)
-    with progress_bar() as progress:
-        named = {os.fspath(path): load_captioner(path, progress=progress) for path in models}
-        drawn = attend_picture(named, picture, caption)
+        opened = {os.fspath(path): load(path, kind, progress=progress) for path in (model, *beside)}
+        with prefix_errors(str(model)):
+            first = opened[os.fspath(model)]
+            drawn = first.attention(text, target) if together is None else together(opened, text, target)
     drawn.save(output, overwrite=overwrite)
-    print(f"{output}: {count_of(len(drawn.captions), 'caption')}")
-
-
-def _draw_sound(path: Path, sound: str, text: str | None, output: Path, *, overwrite: bool) -> None:
-    """Raises ModelFormatError, SettingError, TextError, OutputError."""
-    from chainrule.drawing.plots import check_picture_target
-    from chainrule.features.speech.draw_alignment import attend_sound
-    from chainrule.features.speech.model import load_speech
-
-    check_picture_target(output, overwrite=overwrite)
-    with progress_bar() as progress:
-        drawn = attend_sound(load_speech(path, progress=progress), sound, text)
-    drawn.save(output, overwrite=overwrite)
-    print(f"{output}: {count_of(len(drawn.aligned.characters), 'character')}: {drawn.aligned.text}")
-
-
-def _reads_trees(path: Path) -> bool:
-    """Whether this is a language model of trees, or a classifier."""
-    from chainrule.storage.model_folder import saved_family
-
-    return saved_family(path) in ("tree", "classifier")
-
-
-def _draw_trees(path: Path, text: str, output: Path, *, overwrite: bool) -> None:
-    """Raises ModelFormatError, SettingError, TextError."""
-    from chainrule.features.trees.draw_trees import draw_trees, reads_trees
-
-    with progress_bar() as progress:
-        model = open_model(path, None, None, progress)
-        if not reads_trees(model):
-            raise SettingError(f"{path}: labels no trees, so there is nothing to draw; expected a classifier of trees")
-        drawn = draw_trees(model, text)
-    drawn.save(output, overwrite=overwrite)
-    print(f"{output}: {count_of(len(drawn.drawings), 'tree')}")
-
-
-def _maps(path: Path, text: str, target: str | None, progress: Progress) -> AttentionMaps:
-    """Raises ModelFormatError, SettingError."""
-    from chainrule.features.seq2seq.model import is_seq2seq, load_pairs
-    from chainrule.verbs.attend import attend as compute_maps
-
-    if is_seq2seq(path):
-        return compute_maps(load_pairs(path), text, target)
-    if target is not None:
-        raise SettingError(
-            f"{path}: a language model reads one text; leave out the target, {target!r}, or give a seq2seq model"
-        )
-    return compute_maps(open_model(path, None, None, progress), text)
+    print(f"{output}: {drawn.contents}")
 
 
 def inspect(
@@ -238,42 +164,41 @@ def inspect(
     excite its units most (Zeiler and Fergus 2014). The page is one file and
     works offline.
     """
-    from chainrule.drawing.inspection import check_inspection_file
-    from chainrule.features.classify.model import ClassifierModel
-    from chainrule.verbs.inspect import check_page
+    from chainrule.drawing.inspection import check_inspection_file, check_page
+    from chainrule.models.files.opening import load
+    from chainrule.models.model import Model
+    from chainrule.verbs.inspect import inspect as look_inside
 
     if output.suffix.lower() not in (".html", ".json"):
         raise CycloptsError(msg=f"--output {output}: its name must end in .html, or for a text in .json.")
     check_inspection_file(output, overwrite=overwrite)
     pairs = _heads(head)
-    if (answer is not None or head) and remove is None and patch is None:
+    replaces = remove is not None or patch is not None
+    if (answer is not None or head) and not replaces:
         raise CycloptsError(msg="--answer and --head are for --remove or --patch; give one of these.")
     if remove is not None and patch is not None:
         raise CycloptsError(msg="Give either --remove or --patch.")
+    for name, value in (("--units", units), ("--unit", unit), ("--picture", picture), ("--patches", patches)):
+        if replaces and value:
+            raise CycloptsError(msg=f"{name} does not go with --remove or --patch; leave it out.")
     with progress_bar() as progress:
-        network = open_model(model, None, None, progress)
-        if remove is not None or patch is not None:
-            from chainrule.verbs.effects import causal_effects
-
-            for name, value in (("--units", units), ("--unit", unit), ("--picture", picture), ("--patches", patches)):
-                if value:
-                    raise CycloptsError(msg=f"{name} does not go with --remove or --patch; leave it out.")
-            effects = causal_effects(
-                network, given, remove=remove, patch=patch, answer=answer, heads=pairs, progress=progress
-            )
-            effects.save(output, overwrite=overwrite)
-            print(f"{output}: {effects.finding}")
-            return
-    if isinstance(network, ClassifierModel) and network.classifier.reads == "picture":
-        if unit:
-            raise CycloptsError(msg="--unit is for units along a text; of pictures, --units shows the strongest.")
-        check_page(output, overwrite=overwrite)
-        _inspect_pictures(network, given, output, picture, units, patches, overwrite=overwrite)
-        return
-    for name, value in (("--picture", picture), ("--patches", patches)):
-        if value is not None:
-            raise CycloptsError(msg=f"{name} is for networks that read pictures, and {model} reads texts.")
-    _inspect_text(network, given, output, units, unit, overwrite=overwrite)
+        network = load(model, Model, progress=progress)
+        options: dict[str, Any] = {"units": units}
+        if replaces:
+            options = {"remove": remove, "patch": patch, "answer": answer, "heads": pairs}
+        elif network.reads_pictures:
+            if unit:
+                raise CycloptsError(msg="--unit is for units along a text; of pictures, --units shows the strongest.")
+            check_page(output, overwrite=overwrite)
+            options |= {"picture": picture, "patches": patches}
+        else:
+            for name, value in (("--picture", picture), ("--patches", patches)):
+                if value is not None:
+                    raise CycloptsError(msg=f"{name} is for networks that read pictures, and {model} reads texts.")
+            options |= {"only": unit}
+        inside = look_inside(network, given, progress=progress, **options)
+    inside.save(output, overwrite=overwrite)
+    print(f"{output}: {inside.contents}")
 
 
 def _heads(written: tuple[str, ...]) -> list[tuple[int, int]]:
@@ -285,43 +210,6 @@ def _heads(written: tuple[str, ...]) -> list[tuple[int, int]]:
             raise CycloptsError(msg=f"--head {text}: expected LAYER.HEAD, such as 2.1.")
         pairs.append((int(layer), int(head)))
     return pairs
-
-
-def _inspect_text(
-    network: Model, text: str, output: Path, units: int | None, unit: tuple[int, ...], *, overwrite: bool
-) -> None:
-    """Raises SettingError, OutputError."""
-    from chainrule.verbs.inspect import inspect as look_inside
-
-    inside = look_inside(network, text, units=units, only=unit)
-    inside.save(output, overwrite=overwrite)
-    print(f"{output}: {count_of(len(inside.layers), 'layer')}, {count_of(len(inside.tokens), 'token')}")
-
-
-def _inspect_pictures(
-    network: Model,
-    given: str,
-    output: Path,
-    picture: str | None,
-    units: int | None,
-    patches: int | None,
-    *,
-    overwrite: bool,
-) -> None:
-    """Raises SettingError, TextError, OutputError."""
-    from chainrule.features.classify.inputs import INPUTS, config_of
-    from chainrule.features.classify.model import ClassifierModel
-    from chainrule.models.model import check_kind
-    from chainrule.verbs.inspect import inspect as look_inside
-
-    classifier = check_kind(network, ClassifierModel).classifier
-    read = INPUTS["picture"].inputs
-    assert read is not None
-    with progress_bar() as progress:
-        pictures = read(given, config_of(classifier), progress)
-        inside = look_inside(network, pictures, picture=picture, units=units, patches=patches, progress=progress)
-    inside.save(output, overwrite=overwrite)
-    print(f"{output}: {count_of(len(inside.layers), 'layer')}, {count_of(len(pictures), 'picture')}")
 
 
 What = Literal["network", "positions", "sizes"]

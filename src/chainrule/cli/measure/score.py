@@ -33,12 +33,11 @@ from chainrule.verbs.text_options import SurprisalOptions
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from chainrule.cli.shared.texts import ReadSource
     from chainrule.evaluation.surprisal import By
-    from chainrule.features.trees.structures.linearized import Treebank
     from chainrule.models.model import Model
     from chainrule.models.scoring_model import ScoringModel
     from chainrule.text.corpus.block import Block
-    from chainrule.text.corpus.corpus import Corpus
 
 _PART_BYTES = 1 << 18  # that one thread scores at a time
 _SHOWN = 10  # empty texts whose numbers a note says
@@ -194,7 +193,7 @@ def note_convention(model: Model, path: Path, settings: Mapping[str, Any]) -> No
 
 def _write_table(
     paths: tuple[Path, ...],
-    source: Corpus | Treebank,
+    source: ReadSource,
     output: Path,
     by: By | None,
     settings: dict[str, Any],
@@ -268,7 +267,7 @@ def _print_sentences(
 ) -> None:
     """field: that of records which has the text."""
     from chainrule.base.threads import map_in_order
-    from chainrule.drawing.score_lines import sentence_lines, sentences_as_json
+    from chainrule.evaluation.score_lines import sentence_lines, sentences_as_json
     from chainrule.text.corpus.records import after_fields
 
     if json:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -10,18 +9,15 @@ from typing import TYPE_CHECKING, Any, overload
 from cyclopts import CycloptsError
 
 from chainrule.cli.shared.screen import note
-from chainrule.errors import OutputError, SettingError, prefix_errors
+from chainrule.errors import OutputError, SettingError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from chainrule.base.progress import Progress
-    from chainrule.features.seq2seq.model import Seq2SeqModel
-    from chainrule.features.speech.model import SpeechModel
-    from chainrule.features.vectors.model import WordVectors
-    from chainrule.features.vision.model import CaptionModel
+    from chainrule.models.any_model import AnyKind, AnyModel
     from chainrule.models.drafting import Drafting
-    from chainrule.models.model import Kind, Model
+    from chainrule.models.model import Model
     from chainrule.text.tokenization.config import TokenizerConfig
     from chainrule.text.tokenization.vocabulary import Markers
 
@@ -33,9 +29,9 @@ def open_model(
     markers: Markers | None,
     progress: Progress,
     *,
-    kind: type[Kind],
+    kind: type[AnyKind],
     allow_pickle: bool = False,
-) -> Kind: ...
+) -> AnyKind: ...
 
 
 @overload
@@ -55,44 +51,30 @@ def open_model(
     markers: Markers | None,
     progress: Progress,
     *,
-    kind: type[Model] | None = None,
+    kind: type[AnyModel] | None = None,
     allow_pickle: bool = False,
-) -> Model:
+) -> AnyModel:
     """Opens a model, with notes on what its file lacks. kind: the kind that it must be.
 
     Raises ModelFormatError, SettingError.
     """
-    from chainrule.models.files.load_model import has_beginning, has_blocks, has_cache, has_windows, load
-    from chainrule.models.model import check_kind
+    from chainrule.models.files.opening import load
+    from chainrule.models.model import Model
+    from chainrule.models.open_options import without_effect
 
-    model = load(path, tokenizer=tokenizer, markers=markers, allow_pickle=allow_pickle, progress=progress)
+    wanted = Model if kind is None else kind
+    model = load(path, wanted, tokenizer=tokenizer, markers=markers, allow_pickle=allow_pickle, progress=progress)
     if path.is_file():
         note_warnings(model.record)
-    if markers is not None and not model.tokenizer.sees_markers:
-        note(
-            f"--markers has no effect on {path}, whose tokens are pieces of words or characters: a literal <unk> is "
-            "read like any other text"
-        )
-    if os.environ.get("CHAINRULE_WINDOW_STRIDE") and not has_windows(model.engine):
-        note(f"--window-stride has no effect on {path}, which does not read texts in windows")
-    if os.environ.get("CHAINRULE_CACHE_BITS") and not has_cache(model.engine):
-        note(f"--cache-bits has no effect on {path}, which keeps no keys and values of tokens")
-    if os.environ.get("CHAINRULE_FLOAT64_LAYERS") and not has_blocks(model.engine):
-        note(f"--float64-layers has no effect on {path}, which is no Transformer")
-    if os.environ.get("CHAINRULE_BOS") and not has_beginning(model.engine):
-        note(f"--bos has no effect on {path}, which does not read each text from a beginning token")
-    with prefix_errors(str(path)):
-        return model if kind is None else check_kind(model, kind)
-
-
-def open_vectors(path: Path, progress: Progress) -> WordVectors:
-    """Opens word vectors, with notes on words of a file that are left out. Raises ModelFormatError, TextError."""
-    from chainrule.features.vectors.model import load_vectors
-
-    vectors = load_vectors(path, progress=progress)
-    if path.is_file():
-        note_warnings(vectors.record)
-    return vectors
+    if isinstance(model, Model):
+        if markers is not None and not model.tokenizer.sees_markers:
+            note(
+                f"--markers has no effect on {path}, whose tokens are pieces of words or characters: a literal <unk> "
+                "is read like any other text"
+            )
+        for name, why in without_effect(model).items():
+            note(f"--{name.replace('_', '-')} has no effect on {path}, which {why}")
+    return model
 
 
 def note_warnings(record: Mapping[str, Any]) -> None:
@@ -127,16 +109,7 @@ def is_model(folder: Path) -> bool:
     return (folder / CONFIG).exists()
 
 
-def labels_inputs(model: Path) -> bool:
-    """Whether a path is the folder of a classifier."""
-    from chainrule.storage.model_folder import saved_family
-
-    return saved_family(model) == "classifier"
-
-
-def save_or_keep(
-    model: Model | Seq2SeqModel | CaptionModel | SpeechModel, target: Path, *, overwrite: bool, progress: Progress
-) -> None:
+def save_or_keep(model: AnyModel, target: Path, *, overwrite: bool, progress: Progress) -> None:
     """Saves a model after the work; if `target` can no longer be written, under a new name next to it.
 
     Raises OutputError, which says where the model is.

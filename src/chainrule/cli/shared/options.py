@@ -17,7 +17,6 @@ from cyclopts import CycloptsError, Group, Parameter, convert
 
 from chainrule.base.options import hints_of, is_rare, own_fields_first
 from chainrule.decoding.config import BeamConfig, Limits, SamplingConfig
-from chainrule.features.seq2seq.options import TargetBeam
 from chainrule.models.config import GenerateOptions
 from chainrule.models.run_options import MemoryOptions, RunOptions, TokenOptions, VectorOptions
 from chainrule.text.numbers import is_number, whole_number_of
@@ -337,8 +336,3 @@ def beam_config(flags: BeamFlags, best: int) -> BeamConfig | None:
         refuse(given, "needs --beam")
         return None
     return BeamConfig(best=best, **given)
-
-
-def target_beam(flags: Any, best: int) -> TargetBeam:
-    """A search for texts given a source. Raises SettingError."""
-    return TargetBeam(**{"size": max(TargetBeam.size, best), "best": best} | given_settings(flags))

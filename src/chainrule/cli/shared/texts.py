@@ -11,122 +11,43 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 from cyclopts import CycloptsError, Parameter
 
+from chainrule.base.progress import Progress, silent
 from chainrule.base.tables import count_of
-from chainrule.cli.shared.options import Flags, Needs, WholeNumber, flag, given_settings, refuse
+from chainrule.cli.shared.options import Flags, Needs, WholeNumber, given_settings, refuse
 from chainrule.cli.shared.screen import note
 from chainrule.errors import SettingError
-from chainrule.text.corpus.reading import TEXT_FIELD, UTF_8, Reading, document_in, is_utf_8, text_suffix
+from chainrule.kinds import rows
+from chainrule.text.corpus.corpus import Source
+from chainrule.text.corpus.reading import UTF_8, Reading, document_in, is_utf_8, text_suffix
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from chainrule.base.progress import Progress
     from chainrule.errors import TextError
-    from chainrule.features.classify.inputs import InputKind
-    from chainrule.features.classify.labelled_pairs import Sides
-    from chainrule.features.classify.labelled_texts import LabelledUnit
-    from chainrule.features.trees.structures.linearized import Treebank
-    from chainrule.text.corpus.corpus import Corpus, Source
+    from chainrule.text.corpus.block import Block
+    from chainrule.text.corpus.corpus import Corpus
     from chainrule.text.corpus.records import OnBad
 
 
-LabelField = Annotated[str, Parameter(help="Of labelled texts and pairs, the field or column with the label.")]
-
-
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
-class LabelledOptions:
-    """Where a file of labelled texts, or of pairs of them, has its texts and labels."""
-
-    field: Annotated[
-        str | None,
-        flag(Reading, "field"),
-        Parameter(
-            help="The field of a record, or the column of a table, with the text; of pairs, both, with a comma "
-            "between: premise,hypothesis."
-        ),
-    ] = Reading.field
-    label_field: LabelField = "label"
-    encoding: Annotated[str, flag(Reading, "encoding")] = Reading.encoding
-
-    def read(
-        self, kind: InputKind, name: str, unit: str, config: Any, on_bad: OnBad, progress: Progress
-    ) -> Sequence[Any]:
-        """The labelled inputs of a file. Raises TextError, SettingError; CycloptsError where options are for texts."""
-        from chainrule.features.classify.inputs import INPUTS, RATING_UNIT
-        from chainrule.features.classify.labelled_pairs import read_labelled_pairs
-        from chainrule.features.classify.labelled_texts import read_labelled
-
-        if self == LabelledOptions():
-            return kind.read(name, unit, config, on_bad, progress)
-        if kind is INPUTS["text"]:
-            return read_labelled(
-                name,
-                cast("LabelledUnit", unit),
-                on_bad,
-                field=TEXT_FIELD if self.field is None else self.field,
-                label_field=self.label_field,
-                encoding=self.encoding,
-            )
-        return read_labelled_pairs(
-            name,
-            self._sides(kind),
-            ratings=unit == RATING_UNIT,
-            on_bad=on_bad,
-            fields=self._both_fields,
-            label_field=None if self.label_field == LabelledOptions.label_field else self.label_field,
-            encoding=self.encoding,
-        )
-
-    def inputs(self, kind: InputKind, name: str, config: Any, progress: Progress) -> Sequence[Any]:
-        """The inputs of a file, without labels, of a kind that has files of its own. Raises as `read`."""
-        from chainrule.features.classify.labelled_pairs import read_unlabelled_pairs
-
-        if self == LabelledOptions() and kind.inputs is not None:
-            return kind.inputs(name, config, progress)
-        return read_unlabelled_pairs(name, self._sides(kind), fields=self._both_fields, encoding=self.encoding)
-
-    def _sides(self, kind: InputKind) -> Sides:
-        """What pairs are of. Raises CycloptsError where inputs are no pairs."""
-        from chainrule.features.classify.inputs import PAIRS
-
-        sides = next((sides for sides, pairs in PAIRS.items() if pairs is kind), None)
-        if sides is None:
-            raise CycloptsError(
-                msg=f"--field, --label-field and --encoding are for texts and pairs with labels, not {kind.plural}."
-            )
-        return cast("Sides", sides)
+class ReadSource(Source, Protocol):
+    """A text that a verb reads: files of lines and records, or of trees."""
 
     @property
-    def _both_fields(self) -> tuple[str, str] | None:
-        """The fields of both sides, if they are given. Raises CycloptsError."""
-        if self.field is None:
-            return None
-        first, comma, second = self.field.partition(",")
-        if not comma or not first or not second:
-            raise CycloptsError(
-                msg=f"--field is {self.field}; of pairs, name both columns, with a comma between: premise,hypothesis."
-            )
-        return first, second
+    def paths(self) -> list[str]:
+        """Its files, without standard input."""
+
+    def blocks_as_they_come(self, progress: Progress = silent, task: str = "reading") -> Iterator[Block]:
+        """As `blocks`, but the documents of a pipe as soon as they arrive."""
 
 
 @Parameter(name="*")
 class TextOptions(Flags[Reading]):
     """How to read the texts of a verb."""
-
-    def labelled(self, label_field: str) -> LabelledOptions:
-        """How to read labelled texts. Raises CycloptsError where there are options that they have no use for."""
-        given = given_settings(self)
-        if given.keys() - {"field", "encoding"}:
-            raise CycloptsError(
-                msg="Of the options that say how to read texts, only --field and --encoding are for labelled ones."
-            )
-        return LabelledOptions(label_field=label_field, **given)
 
     @property
     def of_document(self) -> str | None:
@@ -144,17 +65,16 @@ class TextOptions(Flags[Reading]):
             raise SettingError("--document tree is not for this: it reads lines, files or records")
         return Reading(**given_settings(self))
 
-    def source(self, *texts: str, beside: Iterable[str | None] = ()) -> Corpus | Treebank:
+    def source(self, *texts: str, beside: Iterable[str | None] = ()) -> ReadSource:
         """As `corpus`, or trees."""
         if self.of_document == "tree":
-            from chainrule.features.trees.structures.linearized import Treebank
-
             check_read_once(*texts)
             given = given_settings(self)
             if is_utf_8(given.get("encoding", UTF_8)):
                 given.pop("encoding", None)
             refuse(given.keys() - {"document"}, "is for lines, files and records; trees are in files of UTF-8")
-            return Treebank.of(texts)
+            source: ReadSource = rows("documents")["tree"].get().of(texts)
+            return source
         return self.corpus(*texts, beside=beside)
 
     def corpus(self, *texts: str, beside: Iterable[str | None] = ()) -> Corpus:
@@ -236,7 +156,7 @@ class MixOptions:
 
 def text_for(
     models: Sequence[Path], reading: TextOptions, *texts: str, beside: Iterable[str | None] = ()
-) -> Corpus | Treebank:
+) -> ReadSource:
     """Texts for models to read: without --document, a document is what it was in their training, with a note.
 
     Where models disagree, the options decide, also with a note. beside: as for `TextOptions.corpus`. Raises as that;
@@ -274,7 +194,6 @@ def _document_kinds(corpus: Corpus) -> str:
 
 
 DEFAULT_READING = TextOptions()
-DEFAULT_LABELLED = LabelledOptions()
 NO_MIX = MixOptions()
 
 
@@ -310,11 +229,11 @@ def with_shares(option: str, values: tuple[str, ...]) -> list[tuple[str, str]]:
     return pairs
 
 
-def note_lost_fields(source: Corpus | Treebank) -> None:
+def note_lost_fields(source: Source) -> None:
     """Notes, after writing, that only the text of records was written."""
-    from chainrule.features.trees.structures.linearized import Treebank
+    from chainrule.text.corpus.corpus import Corpus
 
-    if isinstance(source, Treebank):
+    if not isinstance(source, Corpus):
         return
     if any(source.reading.format_of(file) != "plain" for files in source.files for file in files):
         note(f"only the field {source.reading.text_field} of the records was written; other fields were left out")
@@ -331,7 +250,7 @@ def note_mix(source: Source) -> None:
         )
 
 
-def check_text_target(path: Path, source: Corpus | Treebank | None, *, overwrite: bool) -> None:
+def check_text_target(path: Path, source: ReadSource | None, *, overwrite: bool) -> None:
     """Checks, before the work, that a file may be written. source: the text to read. Raises OutputError."""
     from chainrule.base.files import check_new_file
 
@@ -341,15 +260,6 @@ def check_text_target(path: Path, source: Corpus | Treebank | None, *, overwrite
 _SHOWN = 10
 
 Strict = Annotated[bool, Parameter(negative=(), help="Stop at a bad record; by default it is reported and left out.")]
-StrictTest = Annotated[
-    bool,
-    Parameter(
-        negative=(),
-        help="Stop at a bad record of --test, too; by default it is reported and left out. One to learn from always "
-        "stops the verb.",
-    ),
-    Needs("test"),
-]
 
 
 @contextmanager

@@ -221,7 +221,7 @@ def adapt(
     Checkpoints and log.jsonl are kept in the folder during training. --resume
     continues after Ctrl-C, or after the process was killed.
     """
-    from chainrule.features.trees.structures.linearized import Treebank
+    from chainrule.text.corpus.corpus import Corpus
     from chainrule.verbs.training.train import adapter_of, network_config_of
 
     adapters = adapter_of(AdapterConfig(**given_settings(adapter)))
@@ -232,7 +232,7 @@ def adapt(
     names = texts or run.mixing.names
     if names:
         source = text_for([model], run.reading, *names, beside=[run.valid])
-        document = "tree" if isinstance(source, Treebank) else source.reading.document
+        document = source.reading.document if isinstance(source, Corpus) else "tree"
         run = replace(run, reading=run.reading.with_document(document))
     tokenizer = with_defaults(TokenizerConfig, NO_FLAGS, kind=str(model))
     _train(texts, config, output, run, tokenizer, NO_FLAGS, start=model, adapter=adapters)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.base.tables import count_of, text_table
-from chainrule.cli.shared.models import check_model_target, check_shards_target, is_arpa, save_or_keep
+from chainrule.cli.shared.models import check_model_target, is_arpa, save_or_keep
 from chainrule.cli.shared.options import (
     NO_FLAGS,
     Flags,
@@ -19,12 +18,12 @@ from chainrule.cli.shared.options import (
     Overwrite,
     TextFiles,
     TokenizerFlags,
-    WholeNumber,
     flag,
     given_settings,
     tokenizer_of,
 )
-from chainrule.cli.shared.screen import note, note_plan, print_json, progress_bar
+from chainrule.cli.shared.parts import flags_of_parts, parts_of, run_part, with_flags
+from chainrule.cli.shared.screen import note, note_plan, progress_bar
 from chainrule.cli.shared.texts import (
     DEFAULT_READING,
     NO_MIX,
@@ -34,55 +33,23 @@ from chainrule.cli.shared.texts import (
     note_mix,
     note_repairs,
 )
-from chainrule.cli.train.run_output import cost_line, summary_of
+from chainrule.cli.train.ngram_output import print_result
 from chainrule.errors import SettingError
 from chainrule.ngram.config import NGramConfig
 from chainrule.verbs.training.options import TrainOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from _typeshed import DataclassInstance
 
-    from chainrule.models.model import Model
     from chainrule.text.corpus.corpus import Source
 
 
-def estimates_table(record: dict[str, Any]) -> str:
-    """What was counted and estimated, a row for each order."""
-    sizes, discounts = record["ngrams"], record["discounts"] or [{}] * len(record["ngrams"])
-    width = max((len(row.get("values", ())) for row in discounts), default=0)
-    weights = record.get("weights", [[]] * len(sizes))
-    rows = []
-    for order, (size, row, own) in enumerate(zip(sizes, discounts, weights, strict=True), start=1):
-        values = [f"{value:.4f}" for value in row.get("values", ())]
-        values += [""] * (width - len(values))
-        fallback = "" if row.get("estimated", True) else "fallback"
-        rows.append([str(order), f"{size:,}", *values, *([_weight_range(own)] if own else []), fallback])
-    header = ["order", "n-grams", *_discount_names(width), *(["weight over lower orders"] if any(weights) else []), ""]
-    return text_table(header, rows)
+_PARTS = parts_of("train ngram")
 
 
-def tuned_line(record: dict[str, Any]) -> str | None:
-    """What was tuned on a held-out text, in words; None where nothing was."""
-    if "tuned_on_tokens" not in record:
-        return None
-    result = f"the constant {record['pseudocount']:.6g}" if "pseudocount" in record else "the numbers above"
-    return f"tuned on {record['tuned_on_tokens']:,} tokens of {', '.join(record['tuned_on'])}: {result}"
-
-
-def _discount_names(width: int) -> list[str]:
-    return ["D"] if width == 1 else [f"D{n}{'+' * (n == width)}" for n in range(1, width + 1)]
-
-
-def _weight_range(weights: Sequence[float]) -> str:
-    """The weight, or the weights of the rarest and of the most frequent contexts."""
-    if len(weights) == 1:
-        return f"{weights[0]:.4f}"
-    return f"{weights[0]:.4f} to {weights[-1]:.4f}"
-
-
+@with_flags(flags_of_parts(_PARTS))
 def ngram(
     *texts: Annotated[TextFiles, Parameter(required=False)],
     output: ModelOutput,
@@ -102,20 +69,6 @@ def ngram(
     compact: Annotated[
         bool, Parameter(negative=(), help="Quantise and pack the model, to a fifth of the size.")
     ] = False,
-    spark: Annotated[
-        str | None,
-        Parameter(
-            help="Count on Spark: local[2] for two processes here, or the address of a cluster. The model is the same."
-        ),
-    ] = None,
-    shards: Annotated[
-        int | None,
-        WholeNumber,
-        Parameter(
-            help="With --spark: estimate there, too, and write a model in about as many files, which may be larger "
-            "than this machine's memory."
-        ),
-    ] = None,
     memory: Annotated[
         str | None,
         Parameter(
@@ -128,6 +81,7 @@ def ngram(
     mixing: MixOptions = NO_MIX,
     overwrite: Overwrite = False,
     json: Json = False,
+    flags: dict[str, Any],
 ) -> None:
     """An n-gram model, by default with modified Kneser-Ney smoothing.
 
@@ -156,36 +110,10 @@ def ngram(
         check_read_once(*counts)
         _train_counts(counts, config, output, tokenizer, overwrite=overwrite, json=json, tune=heldout, compact=compact)
         return
-    if spark is not None:
-        if mixing != NO_MIX:
-            raise CycloptsError(
-                msg="--mix and --spark do not go together: in Python, sample data frames, join them with union, and "
-                "give chainrule.spark.train the result."
-            )
-        if reading != DEFAULT_READING:
-            raise CycloptsError(
-                msg="--spark reads plain text, a document a line, and has no options of texts: for others, give "
-                "chainrule.spark.train in Python a data frame of the documents."
-            )
-        if shards is not None:
-            check_shards_target(output, compact=compact)
-        _train_on_spark(
-            spark,
-            texts,
-            config,
-            output,
-            tokenizer,
-            markers,
-            tune=heldout,
-            shards=shards,
-            memory=memory,
-            overwrite=overwrite,
-            json=json,
-            compact=compact,
-        )
+    shared = {"texts": texts, "config": config, "output": output, "tokenizer": tokenizer, "markers": markers}
+    shared |= {"tune": heldout, "memory": memory, "overwrite": overwrite, "json": json, "compact": compact}
+    if run_part(_PARTS, flags, reading=reading, mixing=mixing, **shared):
         return
-    if shards is not None:
-        raise CycloptsError(msg="--shards needs --spark; chainrule convert --shards cuts a model that is trained.")
     source = mixing.source(texts, reading, [tune])
     _train(
         source,
@@ -257,51 +185,7 @@ def _train(
         save_or_keep(model, output, overwrite=overwrite, progress=progress)
     note_repairs(source, *([] if tune is None else [tune]))
     note_mix(source)
-    _print_result(model, output, began, json=json)
-
-
-def _train_on_spark(
-    master: str,
-    texts: tuple[str, ...],
-    config: NGramConfig,
-    output: Path,
-    tokenizer: TokenizerFlags,
-    markers: Any,
-    *,
-    tune: Source | None,
-    shards: int | None,
-    memory: str | None,
-    overwrite: bool,
-    json: bool,
-    compact: bool,
-) -> None:
-    from chainrule.features.spark import check_training, local_session
-    from chainrule.features.spark import train as train_on_spark
-
-    check_read_once(*texts)
-    if not texts or "-" in texts:
-        raise CycloptsError(msg="--spark reads files; name one or more.")
-    check_model_target(output, overwrite=overwrite, compact=compact, ngrams=True)
-    chosen = tokenizer_of(tokenizer)
-    check_training(texts, config, chosen, markers, tune=tune, shards=shards)  # before Java takes seconds to start
-    began = time.perf_counter()
-    with progress_bar() as progress:
-        progress("starting Spark", 0, None)
-        with local_session(master, memory=memory) as session:
-            model = train_on_spark(
-                session,
-                texts,
-                config,
-                tokenizer=chosen,
-                markers=markers,
-                tune=tune,
-                shards=shards,
-                progress=progress,
-            )
-        if compact:
-            model = model.compact(progress)
-        save_or_keep(model, output, overwrite=overwrite, progress=progress)
-    _print_result(model, output, began, json=json)
+    print_result(model, output, began, json=json)
 
 
 def _train_counts(
@@ -332,47 +216,4 @@ def _train_counts(
         name = model.tokenizer.name
         marks = "no marks of a tokenizer" if name == "whitespace" else "its marks"
         note(f"the tokenizer is {name}: the counted words have {marks}, and no --tokenizer was given")
-    _print_result(model, output, began, json=json)
-
-
-def _print_result(model: Model, output: Path, began: float, *, json: bool) -> None:
-    summary = summary_of(output, began, vocabulary=model.vocabulary_size)
-    if json:
-        print_json({**model.record, **summary})
-    else:
-        _print_summary(model.record, summary)
-
-
-def _print_summary(record: dict[str, Any], summary: dict[str, Any]) -> None:
-    unknown = record["unknown_tokens"]
-    share = f", {unknown / record['tokens']:.2%} of the tokens unknown" if unknown else ""
-    print(
-        f"{summary['model']}: {record['family']} model of {record['tokens']:,} tokens "
-        f"in {count_of(record['documents'], 'document')}, "
-        f"vocabulary {summary['vocabulary']:,}{share}"
-    )
-    if "discounts" in record:
-        print(estimates_table(record))
-        _note_fallback([discounts for discounts in record["discounts"] if not discounts["estimated"]])
-    if impossible := record.get("impossible_types"):
-        note(
-            f"this smoothing leaves {impossible:,} tokens of the text without probability, so the perplexity of texts "
-            "with them is infinite; lower --discount"
-        )
-    if tuned := tuned_line(record):
-        print(tuned)
-    if record.get("settings", {}).get("smoothing") == "stupid-backoff":
-        note("stupid-backoff scores do not sum to one: there is no perplexity, and nothing to sample from")
-    print(cost_line(summary))
-
-
-def _note_fallback(discounts: list[dict[str, Any]]) -> None:
-    """One note for all orders: on a tiny text there are many."""
-    if discounts:
-        first, *others = discounts
-        orders = ", ".join(str(other["order"]) for other in others)
-        likewise = f"; likewise order{'s' * (len(others) > 1)} {orders}" if others else ""
-        values = first["values"]
-        used = ", ".join(f"{value:g}" for value in values)
-        fallback = f"; used {used} instead" if any(values) else ", so no count is discounted"
-        note(f"{first['problem']}{fallback}{likewise}")
+    print_result(model, output, began, json=json)

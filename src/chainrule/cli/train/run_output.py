@@ -201,7 +201,7 @@ def note_untrained(record: dict[str, Any]) -> None:
 
     record: of the run, with its steps and validation.
     """
-    from chainrule.evaluation.comparison import is_untrained
+    from chainrule.training.reports import is_untrained
 
     if not is_untrained(record):
         return

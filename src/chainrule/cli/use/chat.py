@@ -109,19 +109,12 @@ def chat(
 
 def _open(model: Path, template: Path | None, drafting: Drafting | None) -> Answering:
     """A model on this machine. Raises ChainruleError, CycloptsError."""
-    from chainrule.features.seq2seq.model import PairChat, is_seq2seq, load_pairs
-    from chainrule.models.language_models import CausalModel
+    from chainrule.models.any_model import AnyModel
 
     with progress_bar() as progress:
-        if not is_seq2seq(model):
-            loaded = open_model(model, None, None, progress, kind=CausalModel)
-            with prefix_errors(str(model)):
-                return loaded.chat_model_with(None if template is None else _text_of(template), drafting)
-        if template is not None:
-            raise CycloptsError(msg=f"--template is for models that continue texts; {model} reads conversations.")
-        if drafting is not None:
-            raise CycloptsError(msg=f"--draft is for models that continue texts; {model} reads conversations.")
-        return PairChat(load_pairs(model, progress=progress).generator)
+        loaded = open_model(model, None, None, progress, kind=AnyModel)
+        with prefix_errors(str(model)):
+            return loaded.answering(None if template is None else _text_of(template), drafting)
 
 
 def _text_of(template: Path) -> str:

@@ -1,4 +1,4 @@
-"""The verbs complete (as you type, at a prompt or line by line) and lsp (in editors, by the Language Server Protocol).
+"""The verb complete: completes as you type, at a prompt or line by line.
 
 At a terminal, prompt_toolkit shows a menu below the cursor. Since this module imports it, no other verb may import
 this module: it would wait.
@@ -6,15 +6,12 @@ this module: it would wait.
 
 from __future__ import annotations
 
-import logging
 import math
-import os
 import sys
 import time
-from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
 from cyclopts import CycloptsError, Parameter
 from prompt_toolkit import PromptSession
@@ -28,76 +25,44 @@ from chainrule.cli.shared.options import (
     Flags,
     Json,
     ModelMarkerRule,
-    ModelPath,
     ModelTokenizerName,
     WholeNumber,
     given_settings,
 )
-from chainrule.cli.shared.screen import finite, note, print_json, progress_bar
+from chainrule.cli.shared.screen import finite, print_json, progress_bar
 from chainrule.cli.shared.server_options import ModelOrName, ServerOptions
-from chainrule.decoding.options import CHANNELS, CompleteOptions
-from chainrule.errors import ServerError, SettingError, TextError
+from chainrule.decoding.options import CompleteOptions
+from chainrule.errors import ServerError, TextError
+from chainrule.kinds import rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from prompt_toolkit.completion import CompleteEvent
     from prompt_toolkit.document import Document
-    from pygls.lsp.server import LanguageServer
 
     from chainrule.decoding.completion import Completing, Completion, LastWordCorrector
-    from chainrule.features.correct.corrector.corrector import Corrector
     from chainrule.models.model import Model
     from chainrule.text.tokenization.vocabulary import Markers
 
 
 @Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
-class TypingOptions:
-    """Options for correcting text as it is typed."""
+@dataclass(frozen=True)
+class NoTyping:
+    """In the place of the options that the feature for corrections brings."""
 
-    correct: Annotated[
-        bool | None,
-        Parameter(
-            negative="--no-correct",
-            help="Also suggest a correction of the word just typed; by default if the model's tokens are words.",
-        ),
-    ] = None
-    channel: Annotated[
-        str | None,
-        Parameter(help="Errors to correct: english (the default), keyboard, ocr, or a file of train channel."),
-    ] = None
-    lexicon: Annotated[
-        Path | None, Parameter(help="The correct words, one on each line, perhaps with counts; by default the model's.")
-    ] = None
+    correct: ClassVar[bool | None] = None
 
     def check(self) -> None:
-        """Raises CycloptsError where options contradict each other."""
-        if self.correct is False and (self.channel is not None or self.lexicon is not None):
-            raise CycloptsError(msg="--channel and --lexicon are for corrections; leave out --no-correct.")
-
-    def check_files(self) -> None:
-        """Raises SettingError where a file that corrections need is not there, before a model is opened."""
-        is_named = self.channel in (None, *CHANNELS)
-        for name, path in (("--channel", None if is_named else self.channel), ("--lexicon", self.lexicon)):
-            if path is not None and not Path(path).is_file():
-                raise SettingError(f"{name} {path}: there is no such file")
+        """There is nothing to check."""
 
     def wants_corrector(self, model: Model) -> bool:
-        """Whether to correct: not if the model's tokens are no words and nobody asked."""
-        from chainrule.features.correct.correct import has_words
+        """Whether to correct: never."""
+        return False
 
-        if self.correct is not None:
-            return self.correct
-        return self.channel is not None or self.lexicon is not None or has_words(model)
 
-    def corrector(self, model: Model, keep: Sequence[str] = ()) -> Corrector:
-        """keep: words that are never changed. Raises SettingError, TextError, ModelFormatError."""
-        from chainrule.features.correct.correct import corrector
-
-        channel = "english" if self.channel is None else self.channel
-        errors: Any = channel if channel in CHANNELS else Path(channel)
-        return corrector(model, channel=errors, lexicon=self.lexicon, keep=tuple(keep))
+_typing = rows("complete").get("typing")
+_Typing: Any = NoTyping if _typing is None else _typing.get()
 
 
 def complete(
@@ -108,7 +73,7 @@ def complete(
     number: Annotated[int, WholeNumber, Parameter(name=("--number", "-n"), help="How many completions to show.")] = 5,
     tokenizer: ModelTokenizerName = None,
     markers: ModelMarkerRule = None,
-    typing: TypingOptions = TypingOptions(),
+    typing: _Typing = _Typing(),  # noqa: B008
     form: Flags[CompleteOptions] = NO_FLAGS,
     json: Json = False,
 ) -> None:
@@ -127,7 +92,7 @@ def complete(
     if client is None:
         regex = CompleteOptions(**given_settings(form)).regex
         completer, corrector = _open(cast("Path", model), number, tokenizer, markers, typing, regex)
-    elif tokenizer is None and markers is None and typing == TypingOptions() and not given_settings(form):
+    elif tokenizer is None and markers is None and typing == _Typing() and not given_settings(form):
         completer, corrector = client, None
     else:
         raise CycloptsError(msg="With --url, the server tokenizes and completes; leave out the options of the model.")
@@ -142,7 +107,7 @@ def _open(
     number: int,
     tokenizer: str | None,
     markers: Markers | None,
-    typing: TypingOptions,
+    typing: Any,
     regex: str | None,
 ) -> tuple[Completing, LastWordCorrector | None]:
     """A model on this machine. Raises ChainruleError."""
@@ -186,86 +151,6 @@ def _answer(
 def _shown(completion: Completion, line: str) -> str:
     replaced = line[-completion.replaces :].rstrip() if completion.replaces else ""
     return f"{replaced} -> {completion.text}" if replaced else completion.text
-
-
-_DELAY_OF_NETWORKS = 150  # milliseconds
-
-
-def lsp(
-    model: ModelPath,
-    /,
-    *,
-    number: Annotated[int, WholeNumber, Parameter(name=("--number", "-n"), help="How many completions to offer.")] = 5,
-    delay: Annotated[
-        int | None,
-        WholeNumber,
-        Parameter(
-            help="Complete once no key has been pressed for this many milliseconds; by default 0, for networks 150."
-        ),
-    ] = None,
-    typing: TypingOptions = TypingOptions(),
-    keep: Annotated[
-        Path | None,
-        Parameter(help="A file of words that are never changed, one on each line; editors can add to it."),
-    ] = None,
-    tokenizer: ModelTokenizerName = None,
-) -> None:
-    """Complete and correct in editors, as a language server.
-
-        $ chainrule lsp lm/
-
-    Editors start it, and talk with it by standard input and output: the guide,
-    docs/editors.md, has the lines for Neovim, Helix, Emacs and VS Code. It
-    completes words and goes on with the next ones; corrections are remarks in
-    the text, with quick fixes. It reads what the editor has open, and no file.
-    Needs pygls: pip install 'chainrule[lsp]'.
-    """
-    from chainrule.features.vision.model import captions_pictures
-    from chainrule.models.families.table import FAMILIES
-    from chainrule.models.language_models import CausalModel
-
-    try:
-        from chainrule.features.serve.editors.language_server import language_server
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.split(".")[0] not in ("pygls", "lsprotocol"):
-            raise
-        raise SettingError("the language server needs the package pygls: pip install 'chainrule[lsp]'") from None
-
-    typing.check()
-    typing.check_files()
-    if number < 1:
-        raise CycloptsError(msg=f"--number is {number}; give 1 or more.")
-    if delay is not None and delay < 0:
-        raise CycloptsError(msg=f"--delay is {delay}; give 0 or more milliseconds.")
-    if captions_pictures(model):
-        raise SettingError(f"{model}: captions pictures; the language server needs a model that continues texts")
-    kept = _words_in(keep)
-    with progress_bar() as progress:
-        loaded = open_model(model, tokenizer, "skip", progress, kind=CausalModel)
-    if delay is None:
-        delay = _DELAY_OF_NETWORKS if FAMILIES[loaded.family].embeds else 0
-    wanted = typing.wants_corrector(loaded)
-    logging.getLogger("pygls").setLevel(logging.CRITICAL)  # it reports what editors cancel
-    if sys.stdin.isatty():
-        note("this is for editors, which start it themselves; Ctrl-D ends it")
-    build_corrector = (lambda: typing.corrector(loaded, kept)) if wanted else None
-    _run(language_server(loaded, number=number, delay=delay / 1000, build_corrector=build_corrector, kept=keep))
-
-
-def _run(server: LanguageServer) -> None:
-    """Talks with the editor until it says goodbye."""
-    output = os.fdopen(os.dup(sys.stdout.fileno()), "wb")  # which the server closes at the end
-    with redirect_stdout(sys.stderr):  # standard output is the editor's
-        server.start_io(sys.stdin.buffer, output)
-
-
-def _words_in(file: Path | None) -> list[str]:
-    """The words of a file; none if the file does not exist yet. Raises TextError."""
-    from chainrule.text.corpus.plain_text import lines_of
-
-    if file is None or not file.exists():
-        return []
-    return [word for line in lines_of(file) for word in line.split()]
 
 
 class Suggestions(Menu):

@@ -25,6 +25,7 @@ from chainrule.text.corpus.plain_text import lines_of
 from chainrule.text.corpus.reading import FORMATS, UTF_8, check_encoding, text_suffix
 from chainrule.text.corpus.records import as_written, json_objects, raise_error, read_field
 from chainrule.text.numbers import is_number
+from chainrule.text.units import split_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -341,3 +342,26 @@ def _lines(name: str, encoding: str) -> Iterator[tuple[str, str]]:
     """Each line with its location."""
     for number, line in enumerate(lines_of(name, encoding), 1):
         yield f"{name}, line {number}", line
+
+
+def word_baseline(train: Iterable[Labelled], test: Iterable[Labelled]) -> float:
+    """The accuracy of giving each word of `test` its most frequent label in `train`.
+
+    A word that does not occur in `train` gets the most frequent label. Ties go to the label that is more frequent
+    overall, then to the first in alphabetical order.
+    """
+    total: Counter[str] = Counter()
+    by_word: dict[str, Counter[str]] = {}
+    for word, label in _words(train):
+        total[label] += 1
+        by_word.setdefault(word, Counter())[label] += 1
+    order = sorted(total, key=lambda label: (-total[label], label))
+    rank = {label: i for i, label in enumerate(order)}
+    best = {word: min(counts, key=lambda label: (-counts[label], rank[label])) for word, counts in by_word.items()}
+    correct = [best.get(word, order[0]) == label for word, label in _words(test)]
+    return sum(correct) / len(correct)
+
+
+def _words(examples: Iterable[Labelled]) -> Iterator[tuple[str, str]]:
+    for example in examples:
+        yield from zip(split_words(example.text), example.labels, strict=True)

@@ -16,6 +16,7 @@ from chainrule.features.classify.label_pages import (
     labelled_pictures_page,
 )
 from chainrule.features.vision.pictures.picture import as_picture
+from chainrule.kinds import rows
 from chainrule.models.model import Model
 from chainrule.models.progress_line import ProgressOption, callback, shows_progress
 
@@ -23,9 +24,10 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Sequence
 
-    from jaxtyping import Float32
+    from jaxtyping import Float32, Int32, Int64
     from numpy import ndarray
 
+    from chainrule.drawing.drawn import Drawn
     from chainrule.evaluation.classification import Classification
     from chainrule.features.classify.classification import Predicted, UnitVectors
     from chainrule.features.classify.network.classifier import FineTunedClassifier
@@ -33,12 +35,40 @@ if TYPE_CHECKING:
     from chainrule.features.trees.structures.graph import Graph
     from chainrule.features.vision.object_detection import BoxMeasurement
     from chainrule.features.vision.pictures.boxes import Detection
+    from chainrule.neural.inspection import LayerGates
 
 
 class ClassifierModel(Model):
     """A network that labels inputs, or units of inputs, such as words."""
 
     capability: ClassVar[str] = "labels texts"
+
+    def attention(self, source: Any, target: str | None = None) -> Drawn:
+        """What the network makes of each node of a tree; classifiers of other inputs have no such drawing."""
+        draw = rows("classify.attention").get(getattr(self.classifier, "reads", "text"))
+        if draw is None or target is not None:
+            return super().attention(source, target)
+        drawn: Drawn = draw.get()(self, source)
+        return drawn
+
+    @property
+    def reads_pictures(self) -> bool:
+        """As `Model.reads_pictures`."""
+        return getattr(self.classifier, "reads", "text") == "picture"
+
+    def gates(self, tokens: Int32[ndarray, " T"]) -> tuple[Int64[ndarray, " T"], list[LayerGates]]:
+        """As `Model.gates`, of a classifier of texts with recurrent layers."""
+        from chainrule.features.classify.network.inspection import gates_of_classifier
+
+        return gates_of_classifier(self.classifier, tokens)
+
+    def inspect_pictures(self, pictures: Any, **options: Any) -> Drawn:
+        """As `AnyModel.inspect_pictures`, of a classifier of pictures."""
+        inspect = rows("classify.inspect").get(getattr(self.classifier, "reads", "text"))
+        if inspect is None:
+            raise SettingError(f"this is a classifier of a {self.classifier.reads}; inspect takes one of pictures")
+        drawn: Drawn = inspect.get()(self, pictures, **options)
+        return drawn
 
     def classify(self, inputs: Iterable[Any]) -> list[Predicted]:
         """The labels of inputs, such as texts, or of their units, such as words.

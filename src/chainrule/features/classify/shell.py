@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,18 +12,12 @@ from cyclopts import CycloptsError, Parameter
 
 from chainrule.base.progress import silent
 from chainrule.base.tables import count_of
+from chainrule.cli.shared.measures import Given, ShellMeasure
 from chainrule.cli.shared.models import open_model
 from chainrule.cli.shared.options import FILE, Json, ModelMarkerRule, Needs, Overwrite, TextFile
 from chainrule.cli.shared.screen import note, on_one_line, print_json, progress_bar
-from chainrule.cli.shared.texts import (
-    DEFAULT_READING,
-    LabelField,
-    LabelledOptions,
-    Strict,
-    TextOptions,
-    bad_records,
-    note_repairs,
-)
+from chainrule.cli.shared.texts import DEFAULT_READING, Strict, TextOptions, bad_records, note_repairs
+from chainrule.features.classify.shell_columns import LabelField, labelled_of
 from chainrule.features.classify.shell_train import assess, describe, note_unseen
 
 if TYPE_CHECKING:
@@ -31,7 +26,6 @@ if TYPE_CHECKING:
     from chainrule.base.progress import Progress
     from chainrule.features.classify.classification import Predicted
     from chainrule.features.classify.model import ClassifierModel
-    from chainrule.text.tokenization.vocabulary import Markers
 
 _AT_ONCE = 64  # pictures in which boxes are found at a time
 _PART_BYTES = 1 << 16  # of text, classified at a time
@@ -77,7 +71,8 @@ def classify(
     if page is not None and data is not None:
         raise CycloptsError(msg="--page draws predicted labels; leave out --data.")
     if data is not None:
-        show_accuracy(model, data, markers, reading.labelled(label_field), strict=strict, json=json)
+        given = Given((data,), reading, None, markers, ends=True, strict=strict, json=json, flags={})
+        measure_classifier(model, LabelFlags(label_field=label_field), given)
         return
     with progress_bar() as progress:
         labeller = open_model(model, None, markers, progress, kind=ClassifierModel)
@@ -93,7 +88,7 @@ def classify(
                     raise CycloptsError(msg="--page draws labels of graphs and pictures, not boxes; leave it out.")
                 _print_boxes(labeller, text, progress, json=json)
                 return
-            columns = reading.labelled(label_field)
+            columns = labelled_of(reading, label_field)
             inputs = columns.inputs(kind, text, config_of(labeller.classifier), progress)
             found = labeller.classify(inputs) if page is None else labeller.draw(inputs, page, overwrite=overwrite)
             if unit == "pixel":
@@ -137,24 +132,40 @@ def _ends_in_label(document: str, labels: Collection[str]) -> bool:
     return bool(tab) and label.strip() in labels
 
 
-def show_accuracy(
-    model: Path, data: str, markers: Markers | None, columns: LabelledOptions, *, strict: bool, json: bool
-) -> None:
-    """Prints how well a classifier labels the labelled inputs of a file."""
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class LabelFlags:
+    """Where a file of labelled inputs has its labels, for a verb that also reads other files."""
+
+    label_field: LabelField = "label"
+
+
+def measure_classifier(model: Path, flags: LabelFlags, given: Given) -> None:
+    """Prints how well a classifier labels the labelled inputs of a file. Raises as `ShellMeasure`."""
     from chainrule.features.classify.inputs import config_of, inputs_of
     from chainrule.features.classify.model import ClassifierModel
 
+    if not given.texts:
+        raise CycloptsError(msg="TEXTS is missing.")
+    if not given.ends or len(given.texts) > 1:
+        raise CycloptsError(
+            msg="A classifier is measured on one file of labelled inputs; leave out the options of texts."
+        )
+    columns = labelled_of(given.reading, flags.label_field)
     with progress_bar() as progress:
-        labeller = open_model(model, None, markers, progress, kind=ClassifierModel)
+        labeller = open_model(model, None, given.markers, progress, kind=ClassifierModel)
         kind, network = inputs_of(labeller.classifier), labeller.classifier
-        with bad_records(strict=strict) as on_bad:
-            examples = columns.read(kind, data, network.unit, config_of(network), on_bad, progress)
+        with bad_records(strict=given.strict) as on_bad:
+            examples = columns.read(kind, given.texts[0], network.unit, config_of(network), on_bad, progress)
         result = assess(labeller, examples, progress)
-    if json:
+    if given.json:
         print_json(result.as_json())
     else:
         print(describe(result))
     note_unseen(result)
+
+
+EVALUATE = ShellMeasure(LabelFlags, LabelFlags(), measure_classifier)
 
 
 def _print_boxes(detector: ClassifierModel, name: str, progress: Progress, *, json: bool) -> None:

@@ -30,13 +30,14 @@ from chainrule.cli.shared.options import (
     tokenizer_of,
 )
 from chainrule.cli.shared.screen import note, print_json, progress_bar
-from chainrule.cli.shared.texts import DEFAULT_LABELLED, LabelledOptions, StrictTest, bad_records
+from chainrule.cli.shared.texts import bad_records
 from chainrule.cli.train.run_output import continues_run, data_differences, report_finished_run, shown_run
 from chainrule.errors import OutputError, SettingError
 from chainrule.features.classify.network.config import LABELLING
+from chainrule.features.classify.options import TrainClassifierOptions
+from chainrule.features.classify.shell_columns import DEFAULT_LABELLED, LabelledOptions, StrictTest
 from chainrule.models.run_options import VectorOptions
 from chainrule.training.config import ClassifierTrainingConfig, FineTuningConfig, differences
-from chainrule.verbs.training.options import TrainClassifierOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -97,10 +98,9 @@ def finetune(
     Checkpoints and log.jsonl are kept in the folder during training; --resume
     continues after the process was killed.
     """
-    from chainrule.evaluation.classification import word_baseline
     from chainrule.features.classify.classification import check_labels
     from chainrule.features.classify.inputs import digest_of_inputs, kind_of
-    from chainrule.features.classify.labelled_texts import classes_of
+    from chainrule.features.classify.labelled_texts import classes_of, word_baseline
     from chainrule.features.classify.training import finetune as train_classifier
     from chainrule.text.corpus.records import raise_error
     from chainrule.training.checkpoint import is_first_process, remove_checkpoints

@@ -15,18 +15,18 @@ from chainrule.features.classify.inputs import BOX_UNIT, RATING_UNIT, default_ne
 from chainrule.features.classify.labelled_texts import classes_of, label_indices
 from chainrule.features.classify.model import ClassifierModel
 from chainrule.features.classify.network.config import labelling_config, labelling_name
+from chainrule.features.classify.options import FinetuneOptions, TrainClassifierOptions
 from chainrule.features.classify.ratings import ratings_of, scale_of, shares_of
 from chainrule.features.vision.pictures.boxes import box_rows
+from chainrule.models.any_model import check_model
 from chainrule.models.families.table import FAMILIES
 from chainrule.models.files.tokenizers import tokenize_source
-from chainrule.models.model import check_model
 from chainrule.models.progress_line import showing
 from chainrule.models.run import record_header, seconds_since, training_run
 from chainrule.text.corpus.corpus import Lines
 from chainrule.text.tokenization.config import as_config
 from chainrule.text.tokenization.tokenizer import Tokenizer
 from chainrule.training.config import ClassifierTrainingConfig, FineTuningConfig, InitialVectors
-from chainrule.verbs.training.options import FinetuneOptions, TrainClassifierOptions
 from chainrule.verbs.training.stream import vectors_of_tokens, with_words_of
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from chainrule.errors import SettingError
 from chainrule.features.compare.config import FamiliesOptions, SmoothingsOptions
 from chainrule.features.compare.ladder import Networks, compare_models, run_ladder
 from chainrule.features.compare.smoothings import SmoothingTable, smoothing_table
-from chainrule.models.files.load_model import load
+from chainrule.models.files.opening import load
 from chainrule.models.model import Model
 from chainrule.models.progress_line import ProgressOption, callback, showing, shows_progress
 from chainrule.text.corpus.corpus import Lines, source_of
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from chainrule.base.progress import Progress
-    from chainrule.evaluation.comparison import Comparison
+    from chainrule.features.compare.comparison import Comparison
     from chainrule.text.corpus.corpus import Paths, Source
 
     AnyModel = Model | str | os.PathLike[str]
@@ -125,4 +125,4 @@ def _named(models: Mapping[str, AnyModel] | Iterable[AnyModel], progress: Progre
     if twice is not None:
         raise SettingError(f"there are two models called {twice}; expected different names")
     for name, model in pairs:
-        yield name, model if isinstance(model, Model) else load(Path(model), progress=progress)
+        yield name, model if isinstance(model, Model) else load(Path(model), Model, progress=progress)

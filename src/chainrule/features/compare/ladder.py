@@ -12,14 +12,14 @@ import numpy as np
 from chainrule.base.progress import Progress, silent
 from chainrule.decoding.config import Limits
 from chainrule.errors import EstimationError, SettingError, prefix_errors
-from chainrule.evaluation.comparison import Comparison, Contender
+from chainrule.features.compare.comparison import Comparison, Contender
 from chainrule.kinds import CAUSAL_NETWORK, configs_of
 from chainrule.mixture.config import MixtureConfig
 from chainrule.mixture.uniform import UniformConfig, UniformModel
+from chainrule.models.any_model import check_kind
 from chainrule.models.families.table import FAMILIES, family_of
 from chainrule.models.files.tokenizers import tokenize_source
 from chainrule.models.language_models import CausalModel, CausalNetwork
-from chainrule.models.model import check_kind
 from chainrule.models.run import record_header
 from chainrule.neural.config import RecurrentConfig
 from chainrule.ngram.config import NGramConfig

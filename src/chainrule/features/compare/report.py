@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 
 from chainrule.base.files import check_writable, replace_file
 from chainrule.base.tables import markdown_code, markdown_table
-from chainrule.drawing.comparison import report_page
 from chainrule.drawing.plots import has_matplotlib, svg_of
 from chainrule.errors import OutputError
-from chainrule.evaluation.comparison import PLOT_NAMES
+from chainrule.features.compare.comparison import PLOT_NAMES
+from chainrule.features.compare.page import report_page
 from chainrule.features.compare.smoothings import SmoothingTable
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
 
-    from chainrule.drawing.comparison import Explorer
-    from chainrule.evaluation.comparison import Comparison
+    from chainrule.features.compare.comparison import Comparison
+    from chainrule.features.serve.explorer.shell import Explorer
 
 TABLE, FIGURES, PAGE = "table.md", "table.json", "index.html"
 FILES = (TABLE, FIGURES, PAGE, *(f"{name}.svg" for name in PLOT_NAMES))

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.measure.evaluate import NO_PAIRS, PairsOptions, compare_pairs
 from chainrule.cli.shared.models import open_model
 from chainrule.cli.shared.options import (
     FILE,
@@ -40,6 +39,7 @@ from chainrule.cli.shared.texts import (
 )
 from chainrule.drawing.plots import check_matplotlib, has_matplotlib, write_plot
 from chainrule.features.compare.config import FamiliesOptions, LabelsOptions, SmoothingsOptions
+from chainrule.features.seq2seq.shell_evaluate import NO_PAIRS, PairsOptions, note_left_out, read_pairs_for
 from chainrule.features.serve.explorer.shell import explorer_of
 from chainrule.ngram.config import SMOOTHINGS
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from chainrule.base.progress import Progress
-    from chainrule.evaluation.comparison import Comparison
+    from chainrule.features.compare.comparison import Comparison
     from chainrule.features.compare.smoothings import SmoothingTable
     from chainrule.text.corpus.corpus import Source
     from chainrule.text.tokenization.vocabulary import Markers
@@ -338,3 +338,23 @@ def _train_and_heldout(
         train, measured = parts_of(whole, rest, progress)
         yield train, measured, progress
     note_repairs(train, measured)
+
+
+def compare_pairs(models: tuple[str, ...], options: PairsOptions, *, json: bool) -> None:
+    """Measures seq2seq models and prints a table. Raises as `evaluate_pairs`."""
+    from chainrule.base.files import describe_duplicate
+    from chainrule.features.compare.supervised import compare_pairs as compare_all
+
+    if not models:
+        raise CycloptsError(msg="MODELS are missing; give the folders of seq2seq models to compare.")
+    twice = describe_duplicate(models)
+    if twice is not None:
+        raise CycloptsError(msg=f"MODELS name {twice}; a model is compared with others.")
+    with progress_bar() as progress:
+        pairs = read_pairs_for(options, progress)
+        table = compare_all(models, pairs, progress=progress, **given_settings(options.writing))
+    note_left_out(pairs)
+    if json:
+        print_json(table.as_json())
+    else:
+        print(table)

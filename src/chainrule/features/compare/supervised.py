@@ -23,8 +23,9 @@ from chainrule.features.classify.training import train_classifier
 from chainrule.features.compare.compare import with_names
 from chainrule.features.compare.config import LabelsOptions
 from chainrule.features.seq2seq.measurement import PairMeasurement, measure_pairs
-from chainrule.features.seq2seq.model import Seq2SeqModel, load_pairs
+from chainrule.features.seq2seq.model import Seq2SeqModel
 from chainrule.features.seq2seq.options import MeasureOptions
+from chainrule.models.files.opening import load
 from chainrule.models.progress_line import showing
 
 if TYPE_CHECKING:
@@ -255,7 +256,7 @@ def _compare_pairs(
 def _opened(models: Mapping[str, AnyPairModel] | Iterable[AnyPairModel]) -> Iterator[tuple[str, Seq2SeqModel]]:
     """Each model with its name, opened when it is needed."""
     for name, one in with_names(models, Seq2SeqModel):
-        yield name, one if isinstance(one, Seq2SeqModel) else load_pairs(Path(one))
+        yield name, one if isinstance(one, Seq2SeqModel) else load(Path(one), Seq2SeqModel)
 
 
 def _about_pairs(row: PairRow) -> dict[str, Any]:

@@ -21,10 +21,10 @@ from chainrule.drawing.plots import Axis, Line, Plot
 from chainrule.errors import SettingError
 from chainrule.evaluation.classification import Roc, roc
 from chainrule.features.corpus.detection import BOUNDS, RankedText, curvatures, rank_texts
+from chainrule.features.corpus.options import DetectOptions
+from chainrule.models.any_model import check_kind
 from chainrule.models.language_models import CausalModel, MaskedModel
-from chainrule.models.model import check_kind
 from chainrule.models.progress_line import showing
-from chainrule.verbs.text_options import DetectOptions
 
 if TYPE_CHECKING:
     import os

@@ -22,7 +22,7 @@ from chainrule.base.json import finite
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError, TextError
 from chainrule.evaluation.token_scores import score_documents
-from chainrule.models.model import check_model
+from chainrule.models.any_model import check_model
 from chainrule.models.progress_line import ProgressOption, callback, shows_progress
 from chainrule.text.corpus.corpus import Corpus, source_of
 from chainrule.text.corpus.writing import DocumentFile, document_file

@@ -15,7 +15,7 @@ from chainrule.errors import TextError
 from chainrule.evaluation.continuations import score_continuations
 from chainrule.features.corpus.ranking import DEPTH, RankingFigures, measure_rankings
 from chainrule.features.corpus.retrieval import DocumentIndex
-from chainrule.models.model import check_kind
+from chainrule.models.any_model import check_kind
 from chainrule.models.progress_line import ProgressOption, callback, shows_progress
 from chainrule.models.scoring_model import ScoringModel
 from chainrule.protocol import UNKNOWN

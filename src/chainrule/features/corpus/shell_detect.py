@@ -24,7 +24,7 @@ from chainrule.cli.shared.options import (
 )
 from chainrule.cli.shared.screen import print_json, progress_bar
 from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, text_for
-from chainrule.verbs.text_options import DetectOptions
+from chainrule.features.corpus.options import DetectOptions
 
 if TYPE_CHECKING:
     from chainrule.base.progress import Progress

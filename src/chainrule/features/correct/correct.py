@@ -35,10 +35,12 @@ from chainrule.features.correct.corrector.error_rate import RATE_OF_WORDS, are_l
 from chainrule.features.correct.corrector.formats import format_of, read_as
 from chainrule.features.correct.corrector.word_index import WordIndex
 from chainrule.features.correct.measures import UNCHANGED, calibrate, judge_changes
+from chainrule.features.correct.options import ChannelFirst, CorrectOptions, CorrectorOptions, TuneOptions
 from chainrule.features.rescore.rescore import scorer_of
 from chainrule.features.seq2seq.model import Seq2SeqModel
 from chainrule.features.seq2seq.options import TargetBeam
-from chainrule.models.model import check_model
+from chainrule.models.any_model import check_model
+from chainrule.models.model import Model
 from chainrule.models.progress_line import showing
 from chainrule.text.corpus.corpus import Corpus, Lines, source_of
 from chainrule.text.corpus.corpus import read_as as whole_files
@@ -47,7 +49,6 @@ from chainrule.text.lookup import looked_up
 from chainrule.text.numbers import number_of
 from chainrule.text.parallel import Pairs
 from chainrule.text.tokenization.config import OF_WORDS
-from chainrule.verbs.text_options import ChannelFirst, CorrectOptions, CorrectorOptions, TuneOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -63,7 +64,6 @@ if TYPE_CHECKING:
     from chainrule.features.correct.corrector.spans import Corrected
     from chainrule.features.correct.measures import CorrectionMeasures, JudgedChanges
     from chainrule.features.rescore.features import TextScorer
-    from chainrule.models.model import Model
     from chainrule.text.corpus.corpus import Paths, Source
     from chainrule.text.tokenization.tokenizer import Tokenizer
 
@@ -159,16 +159,17 @@ def _grammar_channel(grammar: str | WordChannel | PathLike[str], rate: float | N
 
 
 def _learned(learned: Seq2SeqModel | str | PathLike[str]) -> LearnedCorrector:
-    from chainrule.features.seq2seq.model import load_pairs
+    from chainrule.features.seq2seq.model import Seq2SeqModel
+    from chainrule.models.files.opening import load
 
-    return PairCorrector(load_pairs(learned) if isinstance(learned, (str, PathLike)) else learned)
+    return PairCorrector(load(learned, Seq2SeqModel) if isinstance(learned, (str, PathLike)) else learned)
 
 
 def _rescorer(model: Model | str | PathLike[str]) -> TextScorer:
-    from chainrule.models.files.load_model import load
+    from chainrule.models.files.opening import load
 
     if isinstance(model, (str, PathLike)):
-        model = load(model)
+        model = load(model, Model)
     check_model(model)
     tokenizer = model.tokenizer.with_markers("keep")  # as the corrector's own
     return _PseudoScorer(model, tokenizer) if model.is_bidirectional else replace(scorer_of(model), tokenizer=tokenizer)
@@ -456,11 +457,11 @@ def _loaded(
     learned: Seq2SeqModel | str | PathLike[str] | None, rescore_by: Model | str | PathLike[str] | None
 ) -> dict[str, Any]:
     """Both models, opened once for all tries."""
-    from chainrule.features.seq2seq.model import load_pairs
-    from chainrule.models.files.load_model import load
+    from chainrule.features.seq2seq.model import Seq2SeqModel
+    from chainrule.models.files.opening import load
 
     return {
-        "learned": load_pairs(learned) if isinstance(learned, (str, PathLike)) else learned,
+        "learned": load(learned, Seq2SeqModel) if isinstance(learned, (str, PathLike)) else learned,
         "rescore_by": load(rescore_by) if isinstance(rescore_by, (str, PathLike)) else rescore_by,
     }
 

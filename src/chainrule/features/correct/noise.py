@@ -21,11 +21,11 @@ from chainrule.features.correct.channel.inflections import english_inflections, 
 from chainrule.features.correct.channel.lexicon import Lexicon, prior_of
 from chainrule.features.correct.channel.proposals import ProposalConfig, Proposer
 from chainrule.features.correct.channel.word_channel import GrammarNoise, english_grammar, words_and_marks
-from chainrule.models.model import check_model
+from chainrule.features.correct.options import NoiseOptions
+from chainrule.models.any_model import check_model
 from chainrule.models.progress_line import ProgressOption, showing
 from chainrule.text.corpus.corpus import source_of
 from chainrule.text.tokenization.config import OF_WORDS
-from chainrule.verbs.text_options import NoiseOptions
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator

@@ -33,8 +33,8 @@ from chainrule.cli.shared.texts import (
     note_repairs,
 )
 from chainrule.errors import TextError
+from chainrule.features.correct.options import CorrectOptions, TuneTarget
 from chainrule.text.corpus.reading import FORMATS, text_suffix
-from chainrule.verbs.text_options import CorrectOptions, TuneTarget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -22,7 +22,7 @@ from chainrule.cli.shared.options import (
 )
 from chainrule.cli.shared.screen import progress_bar
 from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, check_text_target, note_repairs
-from chainrule.verbs.text_options import NoiseOptions
+from chainrule.features.correct.options import NoiseOptions
 
 TAB = "\t"
 

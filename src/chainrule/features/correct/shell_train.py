@@ -11,7 +11,7 @@ from chainrule.base.tables import count_of
 from chainrule.cli.shared.options import Needs, Overwrite, flag
 from chainrule.cli.shared.screen import note, progress_bar
 from chainrule.decoding.options import CHANNELS
-from chainrule.verbs.training.options import TrainChannelOptions, TrainGrammarOptions
+from chainrule.features.correct.options import TrainChannelOptions, TrainGrammarOptions
 
 
 def channel(

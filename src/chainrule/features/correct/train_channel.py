@@ -16,11 +16,11 @@ from chainrule.features.correct.channel.files import channel_of, write_channel, 
 from chainrule.features.correct.channel.inflections import english_inflections, read_inflections
 from chainrule.features.correct.channel.learning import learn_channel, learn_grammar, marks_as_word
 from chainrule.features.correct.channel.word_channel import english_grammar, words_and_marks
+from chainrule.features.correct.options import TrainChannelOptions, TrainGrammarOptions
 from chainrule.models.progress_line import showing
 from chainrule.text.corpus.plain_text import lines_of
 from chainrule.text.numbers import number_of
 from chainrule.text.parallel import pairs_of
-from chainrule.verbs.training.options import TrainChannelOptions, TrainGrammarOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -278,7 +278,8 @@ class LanguageModel(Model):
 
 def _open_model(path: str) -> tuple[Scorer, Vocabulary, Record]:
     """The engine, vocabulary and record of a model folder, ARPA file or binary. Raises ChainruleError, OSError."""
-    from chainrule.models.files.load_model import load
+    from chainrule.models.files.opening import load
+    from chainrule.models.model import Model
     from chainrule.ngram.arpa.read import read_arpa
     from chainrule.ngram.kenlm.binary import is_binary
     from chainrule.ngram.kenlm.probing import HashedModel
@@ -288,7 +289,7 @@ def _open_model(path: str) -> tuple[Scorer, Vocabulary, Record]:
 
     language_model: Engine[Any]
     if os.path.isdir(path):
-        model = load(path)
+        model = load(path, Model)
         language_model, vocabulary = model.language_model, model.tokenizer.vocabulary
     elif is_binary(path):
         language_model, vocabulary = read_binary(path)

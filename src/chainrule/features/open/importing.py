@@ -23,15 +23,14 @@ from chainrule.features.open.quantised import unpacked
 from chainrule.features.open.sentence_encoders import read_pooling
 from chainrule.features.open.sentencepiece import definition_of_file
 from chainrule.features.open.vocabulary import (
-    TokenIdMap,
     check_ids,
     ends_of,
-    is_language,
     numbering_by_markers,
     numbering_of,
     put_around,
     vocabulary_of,
 )
+from chainrule.features.seq2seq.languages import is_language
 from chainrule.features.seq2seq.network.config import Seq2SeqConfig
 from chainrule.neural.config import NetworkConfig, settings_of
 from chainrule.storage.config_json import CONFIG
@@ -48,10 +47,10 @@ from chainrule.text.tokenization.tokenizer import Tokenizer
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from jaxtyping import Int32
     from numpy import ndarray
 
     from chainrule.features.open.architecture import Architecture
+    from chainrule.models.origin import TokenIdMap
     from chainrule.storage.hugging_face import Checkpoint
 
     Json = dict[str, Any]
@@ -324,7 +323,7 @@ def is_pair(model_type: object) -> bool:
 
 def import_pair(checkpoint: Checkpoint, progress: Progress = silent) -> ImportedPair:
     """Raises ModelFormatError, SettingError."""
-    from chainrule.neural.saving import shapes_of_pair
+    from chainrule.features.seq2seq.network.saving import shapes_of_pair
 
     checkpoint = unpacked(checkpoint)
     architecture = architecture_of(checkpoint)
@@ -382,38 +381,3 @@ def _rows(architecture: Architecture, config: Seq2SeqConfig, tensors: Tensors) -
             )
         rows.append(shape[0])
     return rows[0], rows[1]
-
-
-def template_of(origin: Json) -> str | None:
-    """The chat template of a model that was opened; None if it has none. origin: its record of Hugging Face's files."""
-    template = origin.get("chat_template") or (origin.get("tokenizer_config") or {}).get("chat_template")
-    if isinstance(template, list):  # several by name
-        named = {each.get("name"): each.get("template") for each in template if isinstance(each, dict)}
-        template = named.get("default") or next(iter(named.values()), None)
-    return template if isinstance(template, str) and template else None
-
-
-def variables_of(origin: Json, splitter: Subword) -> dict[str, str]:
-    """The special tokens that a template may write by their names, such as bos_token."""
-    numbering = TokenIdMap(**origin["tokens"])
-    names: dict[int | None, str] = {number: name for name, number in splitter.numbers.items()}
-    begin = numbering.end if numbering.begin is None else numbering.begin
-    variables = {"bos_token": names.get(begin), "eos_token": names.get(numbering.end)}
-    for name, token in (origin.get("tokenizer_config") or {}).items():
-        if name.endswith("_token"):
-            variables[name] = token.get("content") if isinstance(token, dict) else token
-    return {name: token for name, token in variables.items() if isinstance(token, str)}
-
-
-class OpenPromptEncoder:
-    """A `PromptEncoder`, by a model's own tokenizer."""
-
-    def __init__(self, origin: Json, splitter: Subword) -> None:
-        self.special: Sequence[str] = splitter.special_tokens
-        self.added: Sequence[str] = splitter.added_tokens
-        self._splitter, self._ours = splitter, TokenIdMap(**origin["tokens"]).ours()
-
-    def encode(self, text: str) -> Int32[ndarray, " T"]:
-        """As `PromptEncoder.encode`."""
-        numbers = self._splitter.encode_with_special_tokens(text)
-        return self._ours[np.array(numbers, np.int64)].astype(np.int32)

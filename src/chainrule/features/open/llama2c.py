@@ -81,7 +81,7 @@ def describe_wrong_size(path: Path) -> str | None:
 
     Raises OSError.
     """
-    header = _header(path) if path.suffix == ".bin" else None
+    header = _header(path) if path.suffix == ".bin" and path.is_file() else None
     if header is None:
         return None
     return (

@@ -1,26 +1,18 @@
-"""TokenIdMap: which token id of an opened model is which of ours; and which of its tokens are our markers.
-
-Ours begin with <unk>, <s> and </s>; theirs have these anywhere, or lack some. So a network's rows are put in another
-order: three rows first, then all others as they were, those too that no text can reach, since they count in the
-normaliser. A marker that theirs lack gets a row of zeros, and no probability.
-"""
+"""Which tokens of a checkpoint of others are our markers, and its vocabulary as one of ours."""
 
 from __future__ import annotations
 
-import re
-from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.errors import ModelFormatError, SettingError
-from chainrule.protocol import UNKNOWN
+from chainrule.errors import ModelFormatError
+from chainrule.models.origin import TokenIdMap
 from chainrule.text.tokenization.vocabulary import MARKER_TOKENS, Vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from jaxtyping import Int64
     from numpy import ndarray
 
     from chainrule.storage.hugging_face import Checkpoint
@@ -29,80 +21,7 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
 
 
-_MOST_LISTED = 8  # languages in a message
 _MASKED_MARKERS = {"mask": ("[MASK]", "<mask>"), "cls": ("[CLS]", "<s>"), "sep": ("[SEP]", "</s>")}
-
-
-class TokenIdMap(NamedTuple):
-    """rows: how many ids they have. unknown, begin, end: their ids of our markers; None where they have no such token.
-
-    other_ends: further ids of theirs that end a text. masked: whether `begin` is the mask, and `end` the token that is
-    read before a text, as </s> is here. closing: for such a model, the token that is read after a text; None for none.
-    before: the token that is read before a text, where it is neither `begin` nor `end`; None where it is one of them.
-    """
-
-    rows: int
-    unknown: int | None
-    begin: int | None
-    end: int | None
-    other_ends: tuple[int, ...] = ()
-    masked: bool = False
-    closing: int | None = None
-    before: int | None = None
-
-    @property
-    def first(self) -> int | None:
-        """Their id of what is read before a text."""
-        if self.before is not None:
-            return self.before
-        return self.end if self.masked or self.begin is None else self.begin
-
-    def theirs(self) -> Int64[ndarray, " ours"]:
-        """Their id of each token of ours; -1 for none."""
-        markers = [-1 if number is None else number for number in (self.unknown, self.begin, self.end)]
-        others = np.delete(np.arange(self.rows), [number for number in markers if number >= 0])
-        return np.concatenate([markers, others])
-
-    def ours(self) -> Int64[ndarray, " theirs"]:
-        """Our id of each token of theirs."""
-        theirs = self.theirs()
-        ours = np.empty(self.rows, np.int64)
-        ours[theirs[theirs >= 0]] = np.flatnonzero(theirs >= 0)
-        return ours
-
-    def settings(self) -> Json:
-        """The settings of a network that follow from it."""
-        missing = [number for number, theirs in enumerate(self.theirs()[:3].tolist()) if theirs < 0 and number != 1]
-        if self.masked:
-            closing = None if self.closing is None else int(self.ours()[self.closing])
-            return {"closed_by": closing, "banned": tuple(missing)}
-        return {
-            "begins_with": "</s>" if self.begin is None else "<s>",
-            **({} if self.before is None else {"first_read": int(self.ours()[self.before])}),
-            "ends": tuple(self.ours()[list(self.other_ends)].tolist()),
-            "banned": tuple(missing),
-        }
-
-
-def name_before(record: Json, splitter: Subword, chosen: int | None = None) -> str | None:
-    """Return the others' name of the token that their model reads before a text; None for a model of ours.
-
-    chosen: our id of the token that was asked for in its place, if any.
-    """
-    if (origin := record.get("hugging_face")) is None:
-        return None
-    numbering = TokenIdMap(**origin["tokens"])
-    number = numbering.first if chosen is None else int(numbering.theirs()[chosen])
-    return next((name for name, own in splitter.numbers.items() if own == number), None)
-
-
-def id_of_name(record: Json, splitter: Any, vocabulary: Vocabulary, name: str) -> int | None:
-    """Our id of a token by its name, in a checkpoint of others by theirs; None if there is no such token."""
-    numbers: Mapping[str, int] = getattr(splitter, "numbers", {})
-    if (origin := record.get("hugging_face")) is not None and name in numbers:
-        return int(TokenIdMap(**origin["tokens"]).ours()[numbers[name]])
-    number = vocabulary.id_of(name)
-    return None if number == UNKNOWN and name != MARKER_TOKENS[UNKNOWN] else number
 
 
 def rows_by_ours(array: ndarray, numbering: TokenIdMap) -> ndarray:
@@ -315,29 +234,6 @@ def put_around(processor: Json | None) -> tuple[list[str], list[str]]:
         case {"type": "RobertaProcessing" | "BertProcessing", "cls": [str(before), _], "sep": [str(after), _]}:
             return [before], [after]
     return [], []
-
-
-def is_language(token: str) -> bool:
-    """Whether a token says the language of a text: en_XX of mBART, eng_Latn of NLLB, __en__ of M2M-100."""
-    return re.fullmatch(r"[a-z]{2,3}_[A-Z][A-Za-z]{1,3}|__[a-z]{2,3}__", token) is not None
-
-
-def language_token(code: str, tokens: Iterable[str]) -> str:
-    """The token of a language, from it or from its beginning: fr for fr_XX, eng for eng_Latn, en for __en__.
-
-    tokens: the special tokens of a model. Raises SettingError.
-    """
-    languages = {token: token.strip("_").partition("_")[0] for token in tokens if is_language(token)}
-    if not languages:
-        raise SettingError("the model has no tokens of languages; leave out its languages")
-    matching = [code] if code in languages else [token for token, short in languages.items() if short == code]
-    if len(matching) == 1:
-        return matching[0]
-    like = [token for token, short in languages.items() if short[:2] == code[:2].lower()]
-    near = matching or [*dict.fromkeys([*get_close_matches(code, languages), *like])]
-    listed = ", ".join((near or sorted(languages))[:_MOST_LISTED])
-    problem = "is the beginning of several of its languages" if matching else "is none of its languages"
-    raise SettingError(f"{code!r} {problem}; expected one of {len(languages):,}, such as {listed}")
 
 
 def _special_of(part: object) -> str | None:

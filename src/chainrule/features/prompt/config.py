@@ -6,13 +6,15 @@ Imports nothing heavy: the flags of `chainrule prompt` are made from it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from chainrule.base.options import Options, option
 from chainrule.errors import SettingError
 
+if TYPE_CHECKING:
+    from chainrule.decoding.options import ChoiceNormalisation
+
 Calibration = Literal["none", "content-free", "pmi", "batch"]
-Normalisation = Literal["none", "tokens", "characters", "bytes"]
 Match = Literal["exact", "begins", "number"]
 
 
@@ -39,7 +41,7 @@ class PromptSettings(Options):
         "divide by what the model answers whatever the example: to N/A (content-free), to the end of the template "
         "alone (pmi), or on average (batch)",
     )
-    normalise: Normalisation = option(
+    normalise: ChoiceNormalisation = option(
         "none", "divide the log-probability of a choice by its tokens, characters or bytes"
     )
     match: Match = option(

@@ -21,12 +21,11 @@ from chainrule.evaluation.continuations import (
 from chainrule.evaluation.likelihood import model_signature, token_signature
 from chainrule.evaluation.measurement import NO_DISTRIBUTION
 from chainrule.features.seq2seq.model import Seq2SeqModel
-from chainrule.features.speech.model import SpeechModel
-from chainrule.features.vision.model import CaptionModel
+from chainrule.models.any_model import check_kind
 from chainrule.models.families.table import FAMILIES
 from chainrule.models.files.opening import load
 from chainrule.models.language_models import CausalModel
-from chainrule.models.model import Model, check_kind
+from chainrule.models.model import Model
 from chainrule.models.progress_line import ProgressOption, callback, shows_progress
 
 if TYPE_CHECKING:
@@ -62,9 +61,8 @@ def open_answering(
 ) -> Model | Seq2SeqModel:
     """Opens a model whose answers are wanted. Raises WrongModelError if it captions or hears; what `load` raises."""
     model = load(path, tokenizer=tokenizer, markers=markers)
-    if isinstance(model, CaptionModel | SpeechModel):
-        does = "captions pictures" if isinstance(model, CaptionModel) else "hears"
-        raise WrongModelError(f"{path}: {does}; this takes a model that continues texts")
+    if not isinstance(model, Model | Seq2SeqModel):
+        raise WrongModelError(f"{path}: {model.does()}; this takes a model that continues texts")
     return model
 
 

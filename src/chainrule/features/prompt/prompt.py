@@ -11,17 +11,18 @@ from chainrule.base.options import takes
 from chainrule.evaluation.choices import Choice, parse_choices
 from chainrule.features.prompt.config import PromptSettings
 from chainrule.features.prompt.experiment import PromptConfig, PromptResult, run_prompts
+from chainrule.features.prompt.options import PromptOptions
 from chainrule.features.prompt.prompts import Template
-from chainrule.models.model import Model, check_kind, check_model
+from chainrule.models.any_model import check_kind, check_model
 from chainrule.models.progress_line import showing
 from chainrule.models.scoring_model import ScoringModel
 from chainrule.text.tables import Record, read_table
-from chainrule.verbs.text_options import PromptOptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from chainrule.base.progress import Progress
+    from chainrule.models.model import Model
     from chainrule.verbs.text_options import Records
 
 

@@ -23,7 +23,7 @@ from chainrule.cli.shared.options import (
 )
 from chainrule.cli.shared.screen import note, on_one_line, print_json, progress_bar
 from chainrule.features.prompt.config import unescaped
-from chainrule.verbs.text_options import PromptOptions
+from chainrule.features.prompt.options import PromptOptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -28,8 +28,8 @@ from chainrule.features.reading.regression import (
     slope,
 )
 from chainrule.features.reading.tables import BARE, JoinedTimes, join_times
+from chainrule.models.any_model import check_kind, check_model
 from chainrule.models.language_models import CausalModel
-from chainrule.models.model import Model, check_kind, check_model
 from chainrule.models.model_info import info_of_model
 from chainrule.models.progress_line import showing
 from chainrule.text.corpus.writing import table_file
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
     from chainrule.base.progress import Progress
     from chainrule.evaluation.resampling import Estimate
+    from chainrule.models.model import Model
 
     AnyPath = str | os.PathLike[str]
 

@@ -38,13 +38,14 @@ from chainrule.features.rescore.nbest_files import (
     with_sources,
 )
 from chainrule.features.rescore.nbest_formats import ScoreFiles
+from chainrule.features.rescore.options import RescoreOptions
 from chainrule.features.rescore.rescoring import STAGES, Reranker, RerankingEvaluation, TuningData, score_lists
 from chainrule.features.rescore.tuning import Weights
 from chainrule.features.seq2seq.model import Seq2SeqModel
-from chainrule.models.model import Model, check_model
+from chainrule.models.any_model import check_model
+from chainrule.models.model import Model
 from chainrule.models.progress_line import showing
 from chainrule.text.parallel import Pairs
-from chainrule.verbs.text_options import RescoreOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

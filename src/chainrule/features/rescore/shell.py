@@ -23,9 +23,9 @@ from chainrule.cli.shared.options import (
 )
 from chainrule.cli.shared.screen import note, print_json, progress_bar
 from chainrule.errors import OutputError, SettingError, TextError, prefix_errors
+from chainrule.features.rescore.options import RescoreOptions
 from chainrule.text.corpus.reading import FORMATS, text_suffix
 from chainrule.text.numbers import number_of
-from chainrule.verbs.text_options import RescoreOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -177,7 +177,8 @@ def _scorers(
 ) -> dict[str, HypothesisScorer]:
     """Opens the models and returns their scorers by name. Raises ModelFormatError, SettingError."""
     from chainrule.features.rescore.rescore import hypothesis_scorer
-    from chainrule.features.seq2seq.model import is_seq2seq, load_pairs
+    from chainrule.features.seq2seq.model import Seq2SeqModel
+    from chainrule.models.files.opening import load, model_class_at
 
     scorers: dict[str, HypothesisScorer] = {}
     for given in models:
@@ -188,7 +189,11 @@ def _scorers(
         if name in scorers:
             raise SettingError(f"two models are named {name!r}; rename one with --model NAME=PATH")
         with prefix_errors(str(path)):
-            opened = load_pairs(path) if is_seq2seq(path) else open_model(path, tokenizer, markers, progress)
+            opened = (
+                load(path, Seq2SeqModel)
+                if model_class_at(path) is Seq2SeqModel
+                else open_model(path, tokenizer, markers, progress)
+            )
             scorers[name] = hypothesis_scorer(opened, options)
     return scorers
 

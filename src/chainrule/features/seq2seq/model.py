@@ -13,44 +13,38 @@ import json
 import secrets
 from copy import copy
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
 
-from chainrule import __version__
 from chainrule.base.arguments import as_path, as_texts
 from chainrule.base.options import takes
 from chainrule.decoding.chat.conversation import CHAT_LIMITS, Answer
 from chainrule.decoding.chat.messages import Message, as_messages, exchanges, split_system, with_system_role
 from chainrule.decoding.options import CHAT_SAMPLING
 from chainrule.decoding.text_generator import TextDecoder
-from chainrule.errors import ModelFormatError, SettingError, opening_folder
-from chainrule.features.open.gguf.reading import is_gguf_of_sources, open_gguf_checkpoint
-from chainrule.features.open.importing import import_pair, is_pair
-from chainrule.features.open.vocabulary import TokenIdMap, is_language, language_token
+from chainrule.errors import SettingError, opening_folder
 from chainrule.features.seq2seq.generation import GeneratedText, Seq2SeqGenerator, score_targets
+from chainrule.features.seq2seq.languages import is_language, language_token
 from chainrule.features.seq2seq.measurement import PairMeasurement, measure_pairs
 from chainrule.features.seq2seq.options import MeasureOptions, SampleOptions, WriteOptions, WriteTreeOptions
+from chainrule.models.any_model import AnyModel
 from chainrule.models.config import ChatOptions
-from chainrule.models.files.load_model import open_checkpoint
 from chainrule.models.files.model_card import model_card
 from chainrule.models.files.tokenizers import tokenizer_entry, tokenizer_from
 from chainrule.models.language_models import BeamTree, CausalModel
-from chainrule.models.model_info import info_of_pairs, size_of
+from chainrule.models.model_info import info_of_network, size_of
+from chainrule.models.origin import TokenIdMap
 from chainrule.models.progress_line import ProgressOption, callback, showing, shows_progress
 from chainrule.neural.config import settings_of
 from chainrule.protocol import BEGIN, END
-from chainrule.storage.config_json import CONFIG, TokenizerEntry
-from chainrule.storage.gguf import is_gguf
-from chainrule.storage.hugging_face import is_hugging_face, read_json
+from chainrule.storage.config_json import TokenizerEntry
 from chainrule.storage.model_folder import (
     SOURCE_TOKENIZER,
     TOKENIZER,
     VOCABULARY_ARRAYS,
     open_model,
     save_model,
-    saved_family,
 )
 from chainrule.text.parallel import source_of_turns
 from chainrule.text.tokenization.subword import Subword
@@ -59,14 +53,19 @@ from chainrule.text.tokenization.tokenizer import documents_of
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+    from typing import Self
 
     from jaxtyping import Float64, Int32
     from numpy import ndarray
 
     from chainrule.base.progress import Progress
     from chainrule.decoding.config import Limits, SamplingConfig
+    from chainrule.drawing.attention import AttentionMaps
     from chainrule.features.seq2seq.network.model import NeuralSeq2SeqModel
-    from chainrule.storage.hugging_face import Checkpoint
+    from chainrule.models.drafting import Drafting
+    from chainrule.models.model_info import ModelInfo
+    from chainrule.models.open_options import OpenOptions
     from chainrule.text.parallel import Pairs
     from chainrule.text.tokenization.tokenizer import Tokenizer
 
@@ -122,8 +121,11 @@ FAMILY = "conditional"
 SOURCE = "source."  # before the names of the source vocabulary's arrays
 
 
-class Seq2SeqModel:
+class Seq2SeqModel(AnyModel):
     """P(target text | source text)."""
+
+    family = FAMILY
+    capability: ClassVar[str] = "writes texts given others (chainrule translate, or chainrule.load(path).write)"
 
     def __init__(
         self, model: NeuralSeq2SeqModel, source: Tokenizer, target: Tokenizer, record: dict[str, Any] | None = None
@@ -131,12 +133,51 @@ class Seq2SeqModel:
         """source, target: the tokenizers of both sides; the same one if it was learned on both."""
         self.model, self.source, self.target, self.record = model, source, target, record or {}
 
+    @classmethod
+    def open(cls, path: Path, options: OpenOptions, progress: Progress) -> Self:
+        """As `AnyModel.open`."""
+        from chainrule.features.seq2seq.network.saving import put_together_pair
+
+        entry, arrays, texts, _ = open_model(path)
+        with opening_folder(path, ValueError):
+            target = tokenizer_from(entry.tokenizer, arrays, VOCABULARY_ARRAYS, texts.get(TOKENIZER))
+            source = target
+            if entry.settings.get("source_tokenizer") is not None:
+                described = TokenizerEntry.model_validate_json(json.dumps(entry.settings["source_tokenizer"]))
+                own = texts.get(SOURCE_TOKENIZER)
+                source = tokenizer_from(described, arrays, SOURCE + VOCABULARY_ARRAYS, own)
+            weights = {name: array for name, array in arrays.items() if VOCABULARY_ARRAYS not in name}
+            sizes = (source.vocabulary_size, target.vocabulary_size)
+            model = put_together_pair(entry.settings.get("network"), weights, sizes)
+        return cls(model, source, target, entry.record)
+
+    def attention(self, source: str, target: str | None = None) -> AttentionMaps:
+        """The maps of both sides and between them. target: by default what it writes. Raises SettingError."""
+        from chainrule.features.seq2seq.attend import attend_pair
+
+        return attend_pair(self, source, target)
+
+    def answering(self, template: str | None = None, draft: Drafting | None = None) -> PairChat:
+        """As `AnyModel.answering`; the history of the conversation is the source."""
+        if template is not None or draft is not None:
+            raise SettingError("template and draft are for models that continue texts; this one reads conversations")
+        return PairChat(self.generator)
+
+    def drawn_network(self) -> Any:
+        """As `AnyModel.drawn_network`."""
+        return self.model.network
+
+    def info(self, *, size: int | None = None) -> ModelInfo:
+        """As `AnyModel.info`."""
+        name = self.target.name if self.source is self.target else f"{self.target.name}, of sources {self.source.name}"
+        return info_of_network(FAMILY, name, self.target.vocabulary_size, self.record, size=size)
+
     def __repr__(self) -> str:
         target, size = self.target, size_of(self.record)
         return f"<Seq2SeqModel: {target.name} tokenizer, {target.vocabulary_size:,} tokens{size}>"
 
     def _repr_html_(self) -> str:
-        return info_of_pairs(self.target, self.source, self.record)._repr_html_()
+        return self.info()._repr_html_()
 
     def given(self, source: str) -> CausalModel:
         """P(text | source) as a language model, which can be used like any other.
@@ -311,64 +352,8 @@ class Seq2SeqModel:
             tokenizer=tokenizer_entry(self.target),
             arrays=arrays,
             record=self.record,
-            card=model_card(info_of_pairs(self.target, self.source, self.record, size=size).rows()),
+            card=model_card(self.info(size=size).rows()),
             texts=texts,
             overwrite=overwrite,
             progress=progress,
         )
-
-
-def is_seq2seq(path: Path) -> bool:
-    """Whether a path is the folder of a seq2seq model, ours or Hugging Face's, or a GGUF file of one.
-
-    Raises ModelFormatError if it is damaged.
-    """
-    if is_gguf(path):
-        return is_gguf_of_sources(path)
-    if is_hugging_face(path):
-        return is_pair(read_json(path / CONFIG).get("model_type"))
-    return saved_family(path) == FAMILY
-
-
-@shows_progress
-def load_pairs(
-    path: str | os.PathLike[str], *, allow_pickle: bool = False, progress: ProgressOption = None
-) -> Seq2SeqModel:
-    """Opens the folder, or the GGUF file, of a seq2seq model. allow_pickle: as in `load`.
-
-    Raises ModelFormatError, SettingError.
-    """
-    path = Path(path)
-    if is_gguf(path):
-        return _open(open_gguf_checkpoint(path), callback(progress))
-    if is_hugging_face(path):
-        return _open(open_checkpoint(path, allow_pickle=allow_pickle), callback(progress))
-    return _load_folder(path)
-
-
-def _open(checkpoint: Checkpoint, progress: Progress) -> Seq2SeqModel:
-    """Opens a Hugging Face checkpoint. Raises ModelFormatError, SettingError."""
-    from chainrule.neural.saving import put_together_pair
-
-    imported = import_pair(checkpoint, progress)
-    sizes = (imported.source.vocabulary_size, imported.target.vocabulary_size)
-    model = put_together_pair(imported.settings, imported.arrays, sizes)
-    return Seq2SeqModel(model, imported.source, imported.target, {**imported.record, "chainrule": __version__})
-
-
-def _load_folder(path: Path) -> Seq2SeqModel:
-    from chainrule.neural.saving import put_together_pair
-
-    entry, arrays, texts, _ = open_model(path)
-    if entry.family != FAMILY:
-        raise ModelFormatError(f"{path}: is a model of family {entry.family!r}; expected a seq2seq model")
-    with opening_folder(path, ValueError):
-        target = tokenizer_from(entry.tokenizer, arrays, VOCABULARY_ARRAYS, texts.get(TOKENIZER))
-        source = target
-        if entry.settings.get("source_tokenizer") is not None:
-            described = TokenizerEntry.model_validate_json(json.dumps(entry.settings["source_tokenizer"]))
-            source = tokenizer_from(described, arrays, SOURCE + VOCABULARY_ARRAYS, texts.get(SOURCE_TOKENIZER))
-        weights = {name: array for name, array in arrays.items() if VOCABULARY_ARRAYS not in name}
-        sizes = (source.vocabulary_size, target.vocabulary_size)
-        model = put_together_pair(entry.settings.get("network"), weights, sizes)
-    return Seq2SeqModel(model, source, target, entry.record)

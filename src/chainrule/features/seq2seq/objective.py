@@ -19,7 +19,7 @@ from chainrule.features.vision.network.visual_sources import VectorInput
 from chainrule.neural.config import settings_of
 from chainrule.neural.scoring import pad, round_up
 from chainrule.protocol import END
-from chainrule.training.defaults import seq2seq_recipe, with_pair_defaults
+from chainrule.training.defaults import Recipe, compiled_on_request, refuse_rows, with_defaults
 from chainrule.training.job import StatelessObjective, TrainingJob, ValidationResult
 from chainrule.training.objectives.next_token import scheduled_inputs, scheduled_inputs_at_once
 from chainrule.training.objectives.stream import set_rows, unigram_loss
@@ -365,3 +365,23 @@ def _padded_length(lengths: Sequence[int], most: int | None = None) -> int:
 def _token_mask(rows: Sequence[Tokens], length: int) -> Bool[ndarray, "B {length}"]:
     """True where a padded row has a token."""
     return np.arange(length) < np.array([len(row) for row in rows])[:, None]
+
+
+def with_pair_defaults(training: TrainingConfig) -> TrainingConfig:
+    """As `with_defaults`, for a seq2seq model: it is compiled only on request, since every length of pairs would be
+    compiled anew. Raises SettingError.
+    """
+    refuse_rows(training)
+    return compiled_on_request(with_defaults(training))
+
+
+def seq2seq_recipe(config: Seq2SeqConfig, training: TrainingConfig) -> Recipe:
+    """As `recipe_for`, for a seq2seq model. training: the settings, with defaults filled in."""
+    is_recurrent = config.is_recurrent(config.decoder)
+    if training.optimiser == "muon":
+        rate, warm_up = (1e-2 if is_recurrent else 6e-3), 50
+    elif training.optimiser == "adamw":
+        rate, warm_up = (3e-3 if is_recurrent else 1e-3), 100
+    else:
+        rate, warm_up = 0.1, 100
+    return Recipe.of(training, 128, rate, warm_up)

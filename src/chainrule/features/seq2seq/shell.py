@@ -30,13 +30,13 @@ from chainrule.cli.shared.options import (
     given_settings,
     refuse,
     refuse_sampling,
-    target_beam,
 )
 from chainrule.cli.shared.screen import finite, note, print_json, progress_bar
 from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, check_read_once, note_repairs
 from chainrule.decoding.config import SamplingConfig
 from chainrule.errors import SettingError, TextError
 from chainrule.features.seq2seq.options import LanguageOptions, TargetBeam, WriteOptions
+from chainrule.features.seq2seq.shell_evaluate import target_beam
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -184,7 +184,8 @@ def translate(
     length ratio with their intervals: to standard error, or as a last line of
     JSON; of several texts of a line, the first is measured.
     """
-    from chainrule.features.seq2seq.model import load_pairs
+    from chainrule.features.seq2seq.model import Seq2SeqModel
+    from chainrule.models.files.opening import load
     from chainrule.protocol import UNKNOWN
 
     given = WriteOptions(**given_settings(options)).given
@@ -207,7 +208,9 @@ def translate(
                 progress,
             )
         chosen = LanguageOptions(**given_settings(languages))
-        loaded = load_pairs(model, progress=progress).with_languages(chosen.source_language, chosen.target_language)
+        loaded = load(model, Seq2SeqModel, progress=progress).with_languages(
+            chosen.source_language, chosen.target_language
+        )
         if loaded.needs_language:
             raise SettingError(f"{model}: writes several languages; choose one with --target-language")
         loaded.generator.constraints(given.get("begin", ""), given.get("max_tokens"))  # wrong ones are no line's fault

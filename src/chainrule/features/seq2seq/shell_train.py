@@ -35,12 +35,12 @@ from chainrule.cli.train.run_output import (
     validated_on,
 )
 from chainrule.features.seq2seq.network.config import Seq2SeqConfig
+from chainrule.features.seq2seq.train_options import TrainPairsOptions
 from chainrule.neural.config import settings_of
 from chainrule.text.corpus.reading import FORMATS, text_suffix
 from chainrule.text.parallel import FIELDS
 from chainrule.text.tokenization.config import TokenizerConfig
 from chainrule.training.config import TrainingConfig
-from chainrule.verbs.training.options import TrainPairsOptions
 
 if TYPE_CHECKING:
     from chainrule.base.progress import Progress

@@ -12,6 +12,7 @@ from chainrule.errors import SettingError, TextError
 from chainrule.features.seq2seq.generation import with_sentence_end
 from chainrule.features.seq2seq.model import FAMILY, Seq2SeqModel
 from chainrule.features.seq2seq.network.config import Seq2SeqConfig
+from chainrule.features.seq2seq.train_options import TrainPairsOptions
 from chainrule.models.files.tokenizers import tokenize_source
 from chainrule.models.progress_line import showing
 from chainrule.models.run import record_header, seconds_since, training_run
@@ -21,7 +22,6 @@ from chainrule.text.tokenization.config import as_config
 from chainrule.text.tokenization.tokenizer import documents_of
 from chainrule.training.config import TrainingConfig
 from chainrule.verbs.training.example import pair_record
-from chainrule.verbs.training.options import TrainPairsOptions
 from chainrule.verbs.training.stream import check_fixed, initial_vectors
 
 if TYPE_CHECKING:

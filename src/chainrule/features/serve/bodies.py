@@ -28,10 +28,11 @@ from pydantic import (
 from chainrule.base.options import describe_bounds, hints_of
 from chainrule.decoding.config import MAX_FORM_BYTES, Limits, SamplingConfig
 from chainrule.errors import SettingError
+from chainrule.features.correct.options import CorrectOptions
 from chainrule.features.seq2seq.options import CaptionOptions, LanguageOptions, TargetBeam, WriteOptions
 from chainrule.features.serve.other_servers import in_our_words
 from chainrule.models.config import GenerateOptions
-from chainrule.verbs.text_options import CorrectOptions, SurprisalOptions
+from chainrule.verbs.text_options import SurprisalOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -116,19 +116,20 @@ class ChainruleModel(llm.Model):
 
     @cached_property
     def _model(self) -> CausalModel:
-        from chainrule.models.files.load_model import load
+        from chainrule.models.any_model import check_kind
+        from chainrule.models.files.opening import load
         from chainrule.models.language_models import CausalModel
-        from chainrule.models.model import check_kind
 
         return check_kind(load(Path(self.path)), CausalModel)
 
     @cached_property
     def _answering(self) -> Answering | None:
         """What answers conversations; None for a model that continues texts only."""
-        from chainrule.features.seq2seq.model import PairChat, is_seq2seq, load_pairs
+        from chainrule.features.seq2seq.model import PairChat, Seq2SeqModel
+        from chainrule.models.files.opening import load, model_class_at
 
-        if is_seq2seq(Path(self.path)):
-            return PairChat(load_pairs(self.path).generator)
+        if model_class_at(Path(self.path)) is Seq2SeqModel:
+            return PairChat(load(self.path, Seq2SeqModel).generator)
         try:
             return self._model.chat_model
         except SettingError:  # it has no template

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -26,15 +26,14 @@ from chainrule.features.serve.bodies import ApiError
 from chainrule.features.serve.generation.scheduler import Scheduler
 from chainrule.features.serve.generation.tokens import TokenNames, TokenRows, finite, token_arrays
 from chainrule.features.serve.generation.work import Call, PendingRequest
-from chainrule.features.speech.model import SpeechModel
 from chainrule.features.vision.model import CaptionModel
 from chainrule.models.adapters import share_as_base, shared_base
 from chainrule.models.drafting import Drafting, why_not_drafted
 from chainrule.models.families.table import FAMILIES
-from chainrule.models.files.load_model import is_exact
 from chainrule.models.files.opening import load, model_class_at, open_drafting
 from chainrule.models.language_models import CausalModel
 from chainrule.models.model import Model
+from chainrule.models.open_options import OpenOptions
 from chainrule.protocol import UNKNOWN
 from chainrule.storage.config_json import CONFIG, read_config
 from chainrule.storage.model_folder import saved_family
@@ -412,12 +411,12 @@ def _load_ready(path: Path, draft: str | None) -> tuple[Model | Seq2SeqModel | C
 
     draft: as for `ModelTable`. Raises as `load` and `open_drafting`.
     """
-    exact = is_exact(None)
+    exact = OpenOptions().is_exact
     model = shared_base(path, exact=exact) or load(path)
     if isinstance(model, Model):
         share_as_base(path, model, exact=exact)
-    if isinstance(model, SpeechModel):
-        raise SettingError(f"{path}: hears, and no route takes sounds; chainrule transcribe does")
+    if not any(hasattr(model, verb) for verb in VERBS):
+        raise SettingError(f"{path}: {model.does()}, and no route does that")
     if isinstance(model, CausalModel):
         engine, tokens = model.language_model, np.array([UNKNOWN], np.int32)
         with suppress(ChainruleError):  # a request will get it
@@ -432,7 +431,7 @@ def _load_ready(path: Path, draft: str | None) -> tuple[Model | Seq2SeqModel | C
             drafting = open_drafting(draft)
             drafting.drafted_model(model.parts)  # raises where the drafter has other tokens
             return model, drafting
-    return model, None
+    return cast("Model | Seq2SeqModel | CaptionModel", model), None
 
 
 def _bytes_of(path: Path) -> int:

@@ -8,6 +8,7 @@ number of rows, then the length of a message in four bytes, and the message. All
 
 from __future__ import annotations
 
+import hashlib
 import json
 import socket
 import socketserver
@@ -19,10 +20,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from chainrule.base.options import takes
-from chainrule.errors import ServiceError, SettingError
+from chainrule.errors import ModelFormatError, ServiceError, SettingError, prefix_errors
 from chainrule.features.serve.config import ShardOptions
-from chainrule.models.files.opening import open_shards
-from chainrule.ngram.saving import PADDING, look_up_rows
+from chainrule.ngram.config import SHARDS
+from chainrule.ngram.saving import PADDING, file_of, index_of, look_up_rows, table_of_shard
+from chainrule.storage.config_json import read_config
+from chainrule.storage.model_folder import open_data_file
 
 if TYPE_CHECKING:
     import os
@@ -36,6 +39,36 @@ if TYPE_CHECKING:
 
 ERROR = (1 << 32) - 1
 MAX_ROWS = 1 << 20  # of a request
+
+
+def open_shards(folder: Path, numbers: Sequence[int]) -> tuple[list[int], dict[int, Table], str]:
+    """Some shards of a model folder, by number, whether the others are there or not; the edges and a digest of all.
+
+    numbers: by default all. edges: as `ShardedModel` has them. digest: equal for copies of a model only.
+
+    Raises ModelFormatError, SettingError.
+    """
+    entry = read_config(folder)
+    if entry.settings.get("layout") != SHARDS:
+        raise ModelFormatError(f"{folder}: is not a model in shards; chainrule convert --shards makes one")
+    if "backoff_weight" in entry.settings or "begins" in entry.settings:
+        raise ModelFormatError(
+            f"{folder}: is of stupid backoff, or of documents that begin with several <s>; only plain n-gram "
+            "models are served by their shards"
+        )
+    with prefix_errors(str(folder)):
+        edges, sizes = index_of(entry.settings)
+    if len(set(numbers)) < len(numbers):
+        raise SettingError(f"shards is {' '.join(map(str, numbers))}; name each shard once")
+    tables = {}
+    for k in numbers or range(len(sizes)):
+        if not 0 <= k < len(sizes):
+            raise SettingError(f"there is no shard {k}; the model has {len(sizes)}, from 0")
+        arrays = open_data_file(folder, entry, f"{file_of(k)}.safetensors")
+        with prefix_errors(str(folder)):
+            tables[k] = table_of_shard(k, sizes[k], {f"{file_of(k)}/{name}": array for name, array in arrays.items()})
+    files = sorted((name, file.sha256) for name, file in entry.files.items())
+    return edges, tables, hashlib.sha256(repr((files, edges)).encode()).hexdigest()
 
 
 class ShardServer(socketserver.ThreadingTCPServer):

@@ -110,7 +110,7 @@ def filter(
 
 def _checked(model: str | os.PathLike[str]) -> str:
     """The absolute path of a model's folder, which is opened here once, so that errors come early."""
-    from chainrule.models.files.load_model import load
+    from chainrule.models.files.opening import load
 
     check_packages()
     load(model)

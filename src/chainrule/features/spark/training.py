@@ -30,7 +30,7 @@ from chainrule.features.spark.documents import addresses_of, block_of, documents
 from chainrule.features.spark.sections import Section, join_sections
 from chainrule.features.spark.session import check_packages, explain_failures
 from chainrule.features.spark.transport import CHUNKS, gather_chunks, rows_at_driver
-from chainrule.models.files.load_model import build_model
+from chainrule.models.files.folders import build_model
 from chainrule.models.files.tokenizers import saved_tokenizer
 from chainrule.models.progress_line import ProgressOption, callback, shows_progress
 from chainrule.models.run import record_header

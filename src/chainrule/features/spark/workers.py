@@ -202,6 +202,7 @@ def likelihoods(batches: Iterable[RecordBatch], folder: str, *, are_lines: bool)
 @cache
 def _model(folder: str) -> Model:
     """A model that a worker's process opens once; its arrays are mapped, and shared by the workers of a machine."""
-    from chainrule.models.files.load_model import load
+    from chainrule.models.files.opening import load
+    from chainrule.models.model import Model
 
-    return load(folder)
+    return load(folder, Model)

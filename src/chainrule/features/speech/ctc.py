@@ -27,7 +27,8 @@ from chainrule.features.speech.search.logits import (
 )
 from chainrule.features.speech.search.search import Labels, Limits, Search, output_beam
 from chainrule.features.speech.search.words import Hotwords
-from chainrule.models.model import Model, check_model
+from chainrule.models.any_model import check_model
+from chainrule.models.model import Model
 from chainrule.models.progress_line import showing
 from chainrule.text.lookup import looked_up
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chainrule.base.files import replace_file
+from chainrule.base.tables import count_of
 from chainrule.drawing.pages import render
 from chainrule.drawing.plots import check_picture_target, svg_of, write_plot
 from chainrule.errors import SettingError
@@ -30,6 +31,11 @@ class SoundAlignment:
     labels: tuple[str, ...]
     step: float
     rate: int
+
+    @property
+    def contents(self) -> str:
+        """What there is, in words."""
+        return f"{count_of(len(self.aligned.characters), 'character')}: {self.aligned.text}"
 
     def __repr__(self) -> str:
         return f"<SoundAlignment: {len(self.aligned.characters)} characters of {self.heading!r}>"

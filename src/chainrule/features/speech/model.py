@@ -7,14 +7,14 @@ next(model.transcribe(["hello.wav"], chainrule.load("lm/"))).text
 from __future__ import annotations
 
 import os
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from chainrule.base.arguments import as_path
 from chainrule.base.options import takes
-from chainrule.errors import ModelFormatError, TextError, opening_folder
+from chainrule.drawing.plots import PICTURE_SUFFIXES
+from chainrule.errors import TextError, opening_folder
 from chainrule.features.speech.ctc import DecodedUtterance, Decoder, Heard, HeardWord, decoded
 from chainrule.features.speech.measurement import SpeechMeasurement
 from chainrule.features.speech.options import TranscribeOptions
@@ -24,24 +24,30 @@ from chainrule.features.speech.search.logits import Utterance
 from chainrule.features.speech.sounds.features import HOP_SECONDS, log_mel, normalised
 from chainrule.features.speech.sounds.sound import Sound, read_sound
 from chainrule.features.speech.sounds.transcripts import check_transcripts, clean_text
+from chainrule.models.any_model import AnyModel, check_model
 from chainrule.models.files.model_card import model_card
 from chainrule.models.files.tokenizers import tokenizer_entry
-from chainrule.models.model import Model, check_model
-from chainrule.models.model_info import info_of_speech, size_of
+from chainrule.models.model import Model
+from chainrule.models.model_info import info_of_network, size_of
 from chainrule.models.progress_line import ProgressOption, callback, showing, shows_progress
 from chainrule.neural.config import settings_of
-from chainrule.storage.hugging_face import is_hugging_face
-from chainrule.storage.model_folder import VOCABULARY_ARRAYS, open_model, save_model, saved_family
+from chainrule.storage.model_folder import VOCABULARY_ARRAYS, open_model, save_model
 from chainrule.text.tokenization.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+    from typing import Self
 
     from jaxtyping import Float32, Int16
     from numpy import ndarray
 
+    from chainrule.base.progress import Progress
+    from chainrule.features.speech.draw_alignment import SoundAlignment
     from chainrule.features.speech.network import SpeechNetwork
     from chainrule.features.speech.sounds.transcripts import Transcript
+    from chainrule.models.model_info import ModelInfo
+    from chainrule.models.open_options import OpenOptions
 
 FAMILY = "speech"
 BLANK = 0
@@ -59,17 +65,47 @@ class AlignedText(NamedTuple):
     log_probs: Float32[ndarray, "S C"]
 
 
-class SpeechModel:
+class SpeechModel(AnyModel):
     """P(label | sound) at each step, and texts of it."""
+
+    family = FAMILY
+    attention_files: ClassVar[tuple[str, ...]] = PICTURE_SUFFIXES
+    capability: ClassVar[str] = "hears sounds (chainrule transcribe, or chainrule.load(path).transcribe)"
 
     def __init__(self, network: SpeechNetwork, record: dict[str, Any] | None = None) -> None:
         self.network, self.record = network, record or {}
+
+    @classmethod
+    def open(cls, path: Path, options: OpenOptions, progress: Progress) -> Self:
+        """As `AnyModel.open`."""
+        from chainrule.features.speech.network import put_together_speech
+
+        entry, arrays, _, _ = open_model(path)
+        with opening_folder(path, ValueError):
+            weights = {name: array for name, array in arrays.items() if not name.startswith(VOCABULARY_ARRAYS)}
+            network = put_together_speech(entry.settings.get("network"), weights)
+        return cls(network, entry.record)
+
+    def attention(self, source: Sound | str | os.PathLike[str], target: str | None = None) -> SoundAlignment:
+        """When each character of a text is heard. target: by default what the model writes. Raises TextError."""
+        from chainrule.features.speech.draw_alignment import attend_sound
+
+        return attend_sound(self, source, target)
+
+    def drawn_network(self) -> Any:
+        """As `AnyModel.drawn_network`."""
+        return self.network
+
+    def info(self, *, size: int | None = None) -> ModelInfo:
+        """As `AnyModel.info`."""
+        name = f"none; it writes {''.join(self.labels)!r}"
+        return info_of_network(FAMILY, name, len(self.labels) + 1, self.record, size=size)  # and the blank
 
     def __repr__(self) -> str:
         return f"<SpeechModel: {self.network.config.encoder}, {len(self.labels)} labels{size_of(self.record)}>"
 
     def _repr_html_(self) -> str:
-        return info_of_speech(self.labels, self.record)._repr_html_()
+        return self.info()._repr_html_()
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -189,7 +225,7 @@ class SpeechModel:
             tokenizer=tokenizer_entry(tokenizer),
             arrays=arrays,
             record=self.record,
-            card=model_card(info_of_speech(self.labels, self.record, size=size).rows()),
+            card=model_card(self.info(size=size).rows()),
             overwrite=overwrite,
             progress=callback(progress),
         )
@@ -245,23 +281,3 @@ def _words(characters: Sequence[tuple[str, int, int]]) -> tuple[HeardWord, ...]:
         else:
             words[-1] = HeardWord(words[-1].word + character, words[-1].start, stop)
     return tuple(words)
-
-
-def hears_sounds(path: Path) -> bool:
-    """Whether a path is the folder of a model that hears. Raises ModelFormatError."""
-    return not is_hugging_face(path) and saved_family(path) == FAMILY
-
-
-@shows_progress
-def load_speech(path: str | os.PathLike[str], *, progress: ProgressOption = None) -> SpeechModel:
-    """Opens the folder of a model that hears. Raises ModelFormatError."""
-    from chainrule.features.speech.network import put_together_speech
-
-    path = Path(path)
-    entry, arrays, _, _ = open_model(path)
-    if entry.family != FAMILY:
-        raise ModelFormatError(f"{path}: is a model of family {entry.family!r}; expected one that hears")
-    with opening_folder(path, ValueError):
-        weights = {name: array for name, array in arrays.items() if not name.startswith(VOCABULARY_ARRAYS)}
-        network = put_together_speech(entry.settings.get("network"), weights)
-    return SpeechModel(network, entry.record)

@@ -5,6 +5,7 @@ Gradients of torch's `ctc_loss` are right only with log_softmax before it, as he
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from chainrule.features.speech.sounds.features import normalised
 from chainrule.neural.config import settings_of
 from chainrule.neural.scoring import make_batches
 from chainrule.training.batches import ExampleObjective
-from chainrule.training.defaults import speech_recipe, with_speech_defaults
+from chainrule.training.defaults import Recipe, compiled_on_request, refuse_rows, with_budget
 from chainrule.training.job import TrainingJob, ValidationResult
 
 if TYPE_CHECKING:
@@ -185,3 +186,27 @@ def _ctc_loss(scores: Tensor, steps: Tensor, part: MicroBatch) -> Tensor:
     """The loss in nats, summed over the sounds. scores: (B, S, C) before softmax."""
     log_probs = scores.float().log_softmax(-1).transpose(0, 1)  # (S, B, C)
     return F.ctc_loss(log_probs, part.targets, steps, part.target_lengths, blank=BLANK, reduction="sum")
+
+
+_SOUNDS = 16  # in a step of a network that hears
+
+
+def with_speech_defaults(training: TrainingConfig) -> TrainingConfig:
+    """As `with_defaults`, for a network that hears, which learns by AdamW. A short run keeps its batch: from a
+    much smaller one CTC learns little. Raises SettingError.
+    """
+    refuse_rows(training)
+    training = replace(training, optimiser=training.optimiser or "adamw", batch=training.batch or _SOUNDS)
+    return compiled_on_request(with_budget(training))
+
+
+def speech_recipe(config: SpeechConfig, training: TrainingConfig) -> Recipe:
+    """As `recipe_for`, for a network that hears. training: the settings, with defaults filled in."""
+    is_recurrent = config.encoder != "transformer"
+    if training.optimiser == "muon":
+        rate, warm_up = 3e-3, 100
+    elif training.optimiser == "adamw":
+        rate, warm_up = (3e-3 if is_recurrent else 1e-3), 100
+    else:
+        rate, warm_up = 0.01, 100
+    return Recipe.of(training, _SOUNDS, rate, warm_up)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.base.tables import printable
+from chainrule.cli.shared.measures import ShellMeasure
 from chainrule.cli.shared.models import open_model
 from chainrule.cli.shared.options import (
     FILE,
@@ -27,13 +28,14 @@ from chainrule.cli.shared.options import (
     given_settings,
 )
 from chainrule.cli.shared.screen import note, print_json, progress_bar
-from chainrule.cli.shared.texts import bad_records
+from chainrule.cli.shared.texts import DEFAULT_READING, bad_records
 from chainrule.errors import ChainruleError, SettingError, TextError
 from chainrule.features.speech.options import CtcOptions, TranscribeOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from chainrule.cli.shared.measures import Given
     from chainrule.features.speech.ctc import DecodedUtterance
     from chainrule.features.speech.sounds.sound import Sound
 
@@ -233,8 +235,9 @@ def transcribe(
     Sounds of other rates, or of several channels, are converted, with a note. One
     that cannot be read is named, and the others go on.
     """
-    from chainrule.features.speech.model import load_speech
+    from chainrule.features.speech.model import SpeechModel
     from chainrule.features.speech.sounds.sound import sound_files
+    from chainrule.models.files.opening import load
 
     if not sounds:
         raise CycloptsError(msg="SOUNDS are missing.")
@@ -247,7 +250,7 @@ def transcribe(
     _check_outputs(nbest_out, times, sounds, overwrite=overwrite)
     files = sound_files(sounds)
     with _warnings_as_notes(), progress_bar() as progress:
-        speech = load_speech(model, progress=progress)
+        speech = load(model, SpeechModel, progress=progress)
         loaded = None if lm is None else open_model(lm, None, None, progress)
         converted: set[str] = set()
 
@@ -303,33 +306,34 @@ class SpeechMeasuring:
 NO_MEASURING = SpeechMeasuring()
 
 
-def evaluate_speech(
-    model: Path, transcripts: Sequence[str], measuring: SpeechMeasuring, *, strict: bool, json: bool
-) -> None:
-    """Measures a model that hears and prints the result.
-
-    Raises CycloptsError, SettingError, TextError, ModelFormatError.
-    """
-    from chainrule.features.speech.model import load_speech
+def measure_speech(model: Path, measuring: SpeechMeasuring, given: Given) -> None:
+    """Measures a model that hears and prints the result. Raises as `ShellMeasure`."""
+    from chainrule.features.speech.model import SpeechModel
     from chainrule.features.speech.sounds.transcripts import read_transcripts
+    from chainrule.models.files.opening import load
 
-    if len(transcripts) != 1:
+    if given.reading != DEFAULT_READING:
+        raise CycloptsError(msg=f"{model} is measured on sounds; leave out the options that say how to read texts.")
+    if len(given.texts) != 1:
         raise CycloptsError(msg="A speech model is measured on one file or folder of sounds with transcripts.")
     with _warnings_as_notes(), progress_bar() as progress:
-        speech = load_speech(model, progress=progress)
+        speech = load(model, SpeechModel, progress=progress)
         config = speech.network.config
-        with bad_records(strict=strict) as on_bad:
+        with bad_records(strict=given.strict) as on_bad:
             spoken = read_transcripts(
-                transcripts[0], on_bad, progress, rate=config.rate, mels=config.mels, on_note=note
+                given.texts[0], on_bad, progress, rate=config.rate, mels=config.mels, on_note=note
             )
         loaded = None if measuring.lm is None else open_model(measuring.lm, None, None, progress)
         weights = {name: getattr(measuring, name) for name in ("alpha", "beta")}
-        given = {name: value for name, value in weights.items() if value is not None}
-        measurement = speech.evaluate(spoken, loaded, progress=progress, **given)
+        chosen = {name: value for name, value in weights.items() if value is not None}
+        measurement = speech.evaluate(spoken, loaded, progress=progress, **chosen)
     if unknown := sorted(set("".join(item.text for item in spoken)) - set(speech.labels)):
         shown = ", ".join(map(repr, unknown))
         note(f"the transcripts have {shown}, which the model never writes; each counts as an error")
-    if json:
+    if given.json:
         print_json(measurement.as_json())
     else:
         print(measurement)
+
+
+EVALUATE = ShellMeasure(SpeechMeasuring, NO_MEASURING, measure_speech)

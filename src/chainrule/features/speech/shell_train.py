@@ -32,9 +32,9 @@ from chainrule.cli.train.run_output import (
     summary_of,
 )
 from chainrule.features.speech.network_config import SpeechConfig
+from chainrule.features.speech.train_options import TrainSpeechOptions
 from chainrule.neural.config import settings_of
 from chainrule.training.config import TrainingConfig
-from chainrule.verbs.training.options import TrainSpeechOptions
 
 if TYPE_CHECKING:
     from chainrule.cli.shared.screen import Bar

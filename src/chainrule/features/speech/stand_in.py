@@ -233,9 +233,10 @@ _OWN_SCORES = LanguageModel.score, LanguageModel.score_words  # a program's subc
 
 
 def _load(path: str) -> Model:
-    from chainrule.models.files.load_model import load
+    from chainrule.models.files.opening import load
+    from chainrule.models.model import Model
 
-    return load(path)
+    return load(path, Model)
 
 
 class BeamSearchDecoderCTC:

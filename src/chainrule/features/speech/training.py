@@ -14,10 +14,10 @@ from chainrule.evaluation.texts.error_rates import CharacterErrors
 from chainrule.features.speech.model import FAMILY, SpeechModel
 from chainrule.features.speech.network_config import SpeechConfig
 from chainrule.features.speech.sounds.transcripts import check_transcripts, digest_of_transcripts, hours_of
+from chainrule.features.speech.train_options import TrainSpeechOptions
 from chainrule.models.progress_line import showing
 from chainrule.models.run import record_header, seconds_since, training_run
 from chainrule.training.config import TrainingConfig
-from chainrule.verbs.training.options import TrainSpeechOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.base.files import check_new_file, replace_file
+from chainrule.base.tables import count_of
 from chainrule.errors import SettingError, TextError
 from chainrule.features.classify.label_pages import DrawnNode, TreeDrawing, trees_page, trees_svg
 from chainrule.features.classify.model import ClassifierModel
@@ -40,6 +41,11 @@ class TreeDrawings:
     heading: str
     legend: str
     drawings: Sequence[TreeDrawing]
+
+    @property
+    def contents(self) -> str:
+        """What there is, in words."""
+        return count_of(len(self.drawings), "tree")
 
     def __repr__(self) -> str:
         return f"<TreeDrawings: {len(self.drawings)} trees>"

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from chainrule import __version__
 from chainrule.base.arguments import as_path, check_least, check_type
-from chainrule.base.files import FolderPath, check_new_file
+from chainrule.base.files import FolderPath, check_new_file, open_regular
 from chainrule.base.tables import count_of
 from chainrule.errors import ModelFormatError, OutputError, SettingError, TextError, opening_folder
 from chainrule.features.vectors.learning.fasttext import (
@@ -28,10 +29,13 @@ from chainrule.features.vectors.learning.fasttext import (
     write_fasttext,
 )
 from chainrule.features.vectors.learning.intrinsic import Rule, answers, best
-from chainrule.models.files.model_card import model_card, model_rows
+from chainrule.models.any_model import AnyModel
+from chainrule.models.files.model_card import model_card
+from chainrule.models.files.opening import load
 from chainrule.models.files.tokenizers import tokenizer_entry, tokenizer_from
+from chainrule.models.model_info import info_of_network
 from chainrule.models.progress_line import ProgressOption, callback, shows_progress
-from chainrule.storage.model_folder import VOCABULARY_ARRAYS, check_target, open_model, save_model, saved_family
+from chainrule.storage.model_folder import VOCABULARY_ARRAYS, check_target, open_model, save_model
 from chainrule.text.corpus.block import LINE_FEED, byte_array
 from chainrule.text.corpus.reading import text_suffix
 from chainrule.text.lookup import looked_up
@@ -43,9 +47,14 @@ from chainrule.text.vector_files import FileLayout, read_all_vectors, write_vect
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Self
 
     from jaxtyping import Float32
     from numpy import ndarray
+
+    from chainrule.base.progress import Progress
+    from chainrule.models.model_info import ModelInfo
+    from chainrule.models.open_options import OpenOptions
 
 FAMILY = "vectors"
 
@@ -60,12 +69,15 @@ class Similar(NamedTuple):
     score: float
 
 
-class WordVectors:
+class WordVectors(AnyModel):
     """Words and their vectors, the most frequent first if frequencies are known.
 
     `vectors` are compared with each other, (words, D). The array `contexts`, if there is one, holds the vectors of
     words as contexts. With n-grams, unknown words have vectors, too.
     """
+
+    family = FAMILY
+    capability: ClassVar[str] = "compares words: nearest, analogy, odd, map and evaluate take it"
 
     def __init__(
         self,
@@ -94,6 +106,25 @@ class WordVectors:
             record,
             ngrams,
         )
+
+    @classmethod
+    def open(cls, path: Path, options: OpenOptions, progress: Progress) -> Self:
+        """As `AnyModel.open`; the folder is mapped into memory."""
+        entry, arrays, _, _ = open_model(path)
+        with opening_folder(path, TypeError, ValueError):
+            tokenizer = tokenizer_from(entry.tokenizer, arrays, VOCABULARY_ARRAYS, None)
+            own = {name: array for name, array in arrays.items() if not name.startswith(VOCABULARY_ARRAYS)}
+            lengths = entry.settings.get("ngrams")
+            ngrams = Ngrams(*(int(length) for length in lengths)) if lengths else None
+            return cls(tokenizer, own, entry.settings, entry.record, ngrams)
+
+    def info(self, *, size: int | None = None) -> ModelInfo:
+        """As `AnyModel.info`; vectors have no signature. size: always that of the arrays."""
+        parameters = sum(array.size for name, array in self.arrays.items() if name not in ("counts", "buckets"))
+        record = {**self.record, "parameters": parameters}
+        size = sum(array.nbytes for array in self.arrays.values())
+        known = info_of_network(FAMILY, self.tokenizer.name, len(self.tokenizer.vocabulary), record, size=size)
+        return replace(known, record=self.record)
 
     def __len__(self) -> int:
         return len(self.vectors)
@@ -233,11 +264,6 @@ class WordVectors:
         else:
             write_vectors(target, words, self.vectors, on_progress, layout=_LAYOUTS[suffix])
 
-    def rows(self) -> list[tuple[str, str]]:
-        """Names and values for people, as on the model card."""
-        size = sum(array.nbytes for array in self.arrays.values())
-        return model_rows(FAMILY, self.tokenizer.name, len(self.tokenizer.vocabulary), self.record, size=size)
-
     def _save_folder(self, target: Path, *, overwrite: bool) -> None:
         arrays = {name: np.ascontiguousarray(array) for name, array in self.arrays.items()}
         arrays |= {VOCABULARY_ARRAYS + name: array for name, array in self.tokenizer.vocabulary.arrays().items()}
@@ -248,7 +274,7 @@ class WordVectors:
             tokenizer=tokenizer_entry(self.tokenizer),
             arrays=arrays,
             record=self.record,
-            card=model_card(self.rows()),
+            card=model_card(self.info().rows()),
             overwrite=overwrite,
         )
 
@@ -334,12 +360,32 @@ def check_vectors_target(target: Path, *, overwrite: bool) -> None:
     check_target(target, overwrite=overwrite)
 
 
+_LONGEST_LINE = 1 << 16  # bytes, of the first line of a file
+_NUMBER = re.compile(rb"-?\d+(\.\d*)?(e[+-]?\d+)?", re.IGNORECASE)
 _MOST = 1e15  # of a number of a vector; the squares of such still have a sum
 
 
-def is_vectors_folder(path: str | os.PathLike[str]) -> bool:
-    """Whether a path is a model folder of word vectors. Raises ModelFormatError."""
-    return saved_family(Path(path)) == FAMILY
+def is_vectors_file(path: Path) -> bool:
+    """Return whether a file has word vectors, by its name or its first line."""
+    if not path.is_file() or suffix_of(path) is None:
+        return False
+    if path.name.endswith((".vec", ".vec.gz")) or is_fasttext(path):
+        return True
+    with open_regular(path) as file:
+        fields = file.readline(_LONGEST_LINE).split()
+    if len(fields) == 2:  # the numbers of words and of dimensions
+        return all(field.isdigit() for field in fields)
+    return path.suffix == ".txt" and len(fields) > 2 and all(_NUMBER.fullmatch(field) for field in fields[1:])
+
+
+def class_of_file(path: Path) -> type[WordVectors]:
+    """Return the class that a file of word vectors opens as."""
+    return WordVectors
+
+
+def open_vectors_file(path: Path, options: OpenOptions, progress: Progress) -> WordVectors:
+    """Open a file of word vectors. Raises ModelFormatError, TextError."""
+    return load_vectors(path, progress=progress)
 
 
 @shows_progress
@@ -351,25 +397,13 @@ def load_vectors(path: str | os.PathLike[str], *, progress: ProgressOption = Non
     good:  chainrule.load_vectors("words/").nearest("king")
     """
     if as_path(path).is_dir():
-        return _load_folder(Path(path))
+        return load(path, WordVectors)
     if is_fasttext(path):
         return _of_fasttext(read_fasttext(path), os.fspath(path))
     if not Path(path).exists():
         raise TextError(f"{os.fspath(path)}: there is no such file or folder; expected word vectors")
     found = read_all_vectors(os.fspath(path), callback(progress))
     return _of_file(found.words, {"vectors": found.rows}, os.fspath(path), repeated=found.repeated)
-
-
-def _load_folder(path: Path) -> WordVectors:
-    entry, arrays, _, _ = open_model(path)
-    if entry.family != FAMILY:
-        raise ModelFormatError(f"{path}: is a model of family {entry.family!r}; expected word vectors")
-    with opening_folder(path, TypeError, ValueError):
-        tokenizer = tokenizer_from(entry.tokenizer, arrays, VOCABULARY_ARRAYS, None)
-        own = {name: array for name, array in arrays.items() if not name.startswith(VOCABULARY_ARRAYS)}
-        lengths = entry.settings.get("ngrams")
-        ngrams = Ngrams(*(int(length) for length in lengths)) if lengths else None
-        return WordVectors(tokenizer, own, entry.settings, entry.record, ngrams)
 
 
 def _of_file(

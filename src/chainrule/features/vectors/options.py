@@ -6,6 +6,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Literal
 
 from chainrule.base.options import Options, changed, option
+from chainrule.decoding.options import EmbeddingConfig, Pooling
 from chainrule.errors import SettingError
 from chainrule.models.run_options import CheckpointOptions, TokenOptions
 from chainrule.text.tokenization.config import TokenizerConfig
@@ -73,3 +74,19 @@ class VectorsEvaluation(Options):
                 raise SettingError(f"{name} is for analogies; leave it out, or give analogies")
         if self.similarity is None and self.unknown != "skip":
             raise SettingError("unknown is for similarity; leave it out, or give a set of pairs")
+
+
+@dataclass(frozen=True)
+class NearestOptions(Options):
+    """Where the nearest words are looked for, and by which vectors. source: the text; without it, the vocabulary.
+
+    layer, pooling: as in `EmbeddingConfig`. restrict: of word vectors, search only this many of the most frequent.
+    """
+
+    source: Source | Paths | None = option(None, "the text whose words are compared", flag=None)
+    _: KW_ONLY
+    top: int = option(10, "how many words to show, nearest first", least=1)
+    layer: int | None = changed(EmbeddingConfig, "layer")
+    pooling: Pooling | None = changed(EmbeddingConfig, "pooling")
+    restrict: int | None = option(None, "compare only this many of the most frequent words; by default all", least=1)
+    progress: ProgressOption = option(None, "whether progress is shown, or a callback", flag=None)

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.shared.models import open_model, open_vectors
+from chainrule.cli.shared.models import open_model
 from chainrule.cli.shared.options import (
     NO_FLAGS,
     Flags,
@@ -23,7 +23,8 @@ from chainrule.cli.shared.options import (
 )
 from chainrule.cli.shared.screen import on_one_line, print_json, progress_bar
 from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, note_repairs
-from chainrule.verbs.text_options import NearestOptions
+from chainrule.features.vectors.options import NearestOptions
+from chainrule.features.vectors.shell_evaluate import open_vectors
 
 VectorsPath = Annotated[Path, Parameter(help="Word vectors: a folder, or a file of word2vec, GloVe or fastText.")]
 Restrict = Annotated[
@@ -60,10 +61,11 @@ def nearest_words(
     Columns: the cosine of the vectors; the text, with the word in brackets, or
     the word.
     """
-    from chainrule.features.vectors.model import is_vectors_folder
+    from chainrule.features.vectors.model import WordVectors
+    from chainrule.models.files.opening import model_class_at
 
     given = given_settings(options)
-    if model.is_file() or is_vectors_folder(model):
+    if model.is_file() or model_class_at(model) is WordVectors:
         if text is not None or {"layer", "pooling"} & given.keys() or reading != DEFAULT_READING or markers is not None:
             raise CycloptsError(msg="Word vectors take only --top, --restrict, --contexts and --json.")
         if contexts and "restrict" in given:

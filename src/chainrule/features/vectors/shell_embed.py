@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.shared.models import labels_inputs, open_model
+from chainrule.cli.shared.models import open_model
 from chainrule.cli.shared.options import (
     NO_FLAGS,
     Flags,
@@ -23,6 +23,7 @@ from chainrule.cli.shared.options import (
 from chainrule.cli.shared.screen import note, print_json, progress_bar
 from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, check_text_target, note_repairs
 from chainrule.decoding.options import EmbeddingConfig, Unit
+from chainrule.storage.model_folder import saved_family
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -127,7 +128,7 @@ def embed(
     from chainrule.models.embedding_model import EmbeddingModel
 
     given = given_settings(options)
-    if labels_inputs(model):
+    if saved_family(model) == "classifier":
         if words or tokens or vocabulary or given:
             raise CycloptsError(msg="A classifier embeds what it labels; leave out the options of units and layers.")
         if output is not None:

@@ -16,9 +16,8 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from chainrule.features.seq2seq.network.model import SourceConditionedNetwork
-from chainrule.features.seq2seq.objective import Seq2SeqObjective
+from chainrule.features.seq2seq.objective import Seq2SeqObjective, seq2seq_recipe
 from chainrule.protocol import END
-from chainrule.training.defaults import seq2seq_recipe
 from chainrule.training.job import StatelessObjective, TrainingJob, ValidationResult
 from chainrule.training.objectives.next_token import scheduled_inputs
 

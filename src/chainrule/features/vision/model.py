@@ -6,19 +6,18 @@ model.caption(["dog.jpg"])[0][0].text
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from chainrule import __version__
 from chainrule.base.arguments import as_path
 from chainrule.base.options import takes
 from chainrule.base.progress import silent
 from chainrule.decoding.beam import search, with_greedy
 from chainrule.decoding.config import Limits
 from chainrule.decoding.limits import constraints_for
-from chainrule.errors import ModelFormatError, SettingError, opening_folder
+from chainrule.drawing.plots import PICTURE_SUFFIXES
+from chainrule.errors import SettingError, opening_folder
 from chainrule.evaluation.texts.text_scores import measure_captions
 from chainrule.features.classify.network.config import labelling_settings
 from chainrule.features.seq2seq.generation import BEAM, score_targets, search_sources, sentence_slices
@@ -26,20 +25,21 @@ from chainrule.features.seq2seq.measurement import PairMeasurement, measure_targ
 from chainrule.features.seq2seq.options import MAX_TOKENS, CaptionOptions
 from chainrule.features.vision.pictures.captions import CaptionedPicture, check_captions
 from chainrule.features.vision.pictures.picture import as_picture, fit_to_frame
+from chainrule.models.any_model import AnyModel
 from chainrule.models.files.model_card import model_card
 from chainrule.models.files.tokenizers import tokenizer_entry, tokenizer_from
 from chainrule.models.language_models import BeamTree, CausalModel
-from chainrule.models.model_info import info_of_captioner, size_of
+from chainrule.models.model_info import info_of_network, size_of
 from chainrule.models.progress_line import ProgressOption, callback, showing, shows_progress
 from chainrule.neural.config import settings_of
-from chainrule.storage.config_json import CONFIG
-from chainrule.storage.hugging_face import is_hugging_face, open_folder, read_json
-from chainrule.storage.model_folder import TOKENIZER, VOCABULARY_ARRAYS, open_model, save_model, saved_family
+from chainrule.storage.model_folder import TOKENIZER, VOCABULARY_ARRAYS, open_model, save_model
 from chainrule.text.tokenization.tokenizer import documents_of
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+    from typing import Self
 
     from jaxtyping import Float32, Float64, Shaped
     from numpy import ndarray
@@ -50,13 +50,14 @@ if TYPE_CHECKING:
     from chainrule.decoding.limits import Constraints
     from chainrule.decoding.sampling import Ending
     from chainrule.features.seq2seq.network.model import NeuralSeq2SeqModel
+    from chainrule.features.vision.attend import PictureAttention
     from chainrule.features.vision.network.config import PictureLabelling
     from chainrule.features.vision.regions import RegionReader
-    from chainrule.storage.hugging_face import Checkpoint
+    from chainrule.models.model_info import ModelInfo
+    from chainrule.models.open_options import OpenOptions
     from chainrule.text.tokenization.tokenizer import Tokenizer
 
 FAMILY = "caption"
-OPEN_CAPTIONER = "vision-encoder-decoder"  # as a model_type of Hugging Face
 _PLACE = 4  # pixels of the frame for each place that attention to regions is drawn on
 
 
@@ -84,8 +85,12 @@ class Sentence(NamedTuple):
     stop: float
 
 
-class CaptionModel:
+class CaptionModel(AnyModel):
     """P(caption | picture)."""
+
+    family = FAMILY
+    attention_files: ClassVar[tuple[str, ...]] = PICTURE_SUFFIXES
+    capability: ClassVar[str] = "captions pictures (chainrule caption, or chainrule.load(path).caption)"
 
     def __init__(
         self,
@@ -101,12 +106,55 @@ class CaptionModel:
         self.model, self.encoder, self.tokenizer, self.record = model, encoder, tokenizer, record or {}
         self.regions = regions
 
+    @classmethod
+    def open(cls, path: Path, options: OpenOptions, progress: Progress) -> Self:
+        """As `AnyModel.open`."""
+        from chainrule.features.vision.network.captioner import put_together_captioner
+        from chainrule.features.vision.regions import REGION_ARRAYS, check_regions_suit, regions_from_state
+
+        entry, arrays, texts, _ = open_model(path)
+        with opening_folder(path, ValueError):
+            tokenizer = tokenizer_from(entry.tokenizer, arrays, VOCABULARY_ARRAYS, texts.get(TOKENIZER))
+            weights = {name: array for name, array in arrays.items() if not name.startswith(VOCABULARY_ARRAYS)}
+            own = entry.settings.get("regions")
+            regions = None if own is None else regions_from_state(own, weights, tokenizer)
+            model, encoder = put_together_captioner(
+                entry.settings.get("network"),
+                None if regions is not None else entry.settings.get("encoder"),
+                {name: array for name, array in weights.items() if not name.startswith(REGION_ARRAYS)},
+                tokenizer.vocabulary_size,
+            )
+            if regions is not None:
+                check_regions_suit(regions, model.network.config)
+        return cls(model, encoder if regions is None else regions.encoder, tokenizer, entry.record, regions)
+
+    def attention(self, source: Any, target: str | None = None) -> PictureAttention:
+        """The attention over a picture while a caption is written. target: by default the likeliest caption."""
+        return self.attention_beside({self.model.network.config.attention: self}, source, target)
+
+    @staticmethod
+    def attention_beside(
+        models: Mapping[str, CaptionModel], source: Any, target: str | None = None
+    ) -> PictureAttention:
+        """The attention of several captioners, by the names that are shown. Raises SettingError, TextError."""
+        from chainrule.features.vision.attend import attend_picture
+
+        return attend_picture(models, source, target)
+
+    def drawn_network(self) -> Any:
+        """As `AnyModel.drawn_network`."""
+        return self.model.network
+
+    def info(self, *, size: int | None = None) -> ModelInfo:
+        """As `AnyModel.info`."""
+        return info_of_network(FAMILY, self.tokenizer.name, self.tokenizer.vocabulary_size, self.record, size=size)
+
     def __repr__(self) -> str:
         size = size_of(self.record)
         return f"<CaptionModel: {self.tokenizer.name} tokenizer, {self.tokenizer.vocabulary_size:,} tokens{size}>"
 
     def _repr_html_(self) -> str:
-        return info_of_captioner(self.tokenizer, self.record)._repr_html_()
+        return self.info()._repr_html_()
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -260,7 +308,7 @@ class CaptionModel:
             tokenizer=tokenizer_entry(self.tokenizer),
             arrays=arrays,
             record=self.record,
-            card=model_card(info_of_captioner(self.tokenizer, self.record, size=size).rows()),
+            card=model_card(self.info(size=size).rows()),
             texts=texts,
             overwrite=overwrite,
             progress=callback(progress),
@@ -343,49 +391,3 @@ class CaptionModel:
             [self.tokenizer.vocabulary.token(token) for token in hypothesis.tokens.tolist()],
             attention,
         )
-
-
-def captions_pictures(path: Path) -> bool:
-    """Whether a path is the folder of a captioner. Raises ModelFormatError."""
-    if is_hugging_face(path):
-        return read_json(path / CONFIG).get("model_type") == OPEN_CAPTIONER
-    return saved_family(path) == FAMILY
-
-
-@shows_progress
-def load_captioner(path: str | os.PathLike[str], *, progress: ProgressOption = None) -> CaptionModel:
-    """Opens the folder of a captioner. Raises ModelFormatError."""
-    from chainrule.features.vision.network.captioner import put_together_captioner
-    from chainrule.features.vision.regions import REGION_ARRAYS, check_regions_suit, regions_from_state
-
-    path = Path(path)
-    if is_hugging_face(path):
-        return _open(open_folder(path))
-    entry, arrays, texts, _ = open_model(path)
-    if entry.family != FAMILY:
-        raise ModelFormatError(f"{path}: is a model of family {entry.family!r}; expected a captioner")
-    with opening_folder(path, ValueError):
-        tokenizer = tokenizer_from(entry.tokenizer, arrays, VOCABULARY_ARRAYS, texts.get(TOKENIZER))
-        weights = {name: array for name, array in arrays.items() if not name.startswith(VOCABULARY_ARRAYS)}
-        own = entry.settings.get("regions")
-        regions = None if own is None else regions_from_state(own, weights, tokenizer)
-        model, encoder = put_together_captioner(
-            entry.settings.get("network"),
-            None if regions is not None else entry.settings.get("encoder"),
-            {name: array for name, array in weights.items() if not name.startswith(REGION_ARRAYS)},
-            tokenizer.vocabulary_size,
-        )
-        if regions is not None:
-            check_regions_suit(regions, model.network.config)
-    return CaptionModel(model, encoder if regions is None else regions.encoder, tokenizer, entry.record, regions)
-
-
-def _open(checkpoint: Checkpoint) -> CaptionModel:
-    """Opens a Hugging Face checkpoint. Raises ModelFormatError, SettingError."""
-    from chainrule.features.open.captioners import import_captioner
-    from chainrule.features.vision.network.captioner import put_together_captioner
-
-    imported = import_captioner(checkpoint)
-    size = imported.tokenizer.vocabulary_size
-    model, encoder = put_together_captioner(imported.settings, imported.encoder, imported.arrays, size)
-    return CaptionModel(model, encoder, imported.tokenizer, {**imported.record, "chainrule": __version__})

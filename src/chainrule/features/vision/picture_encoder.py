@@ -131,7 +131,7 @@ def _open_encoder(encoder: EncoderLike | PictureEncoder, progress: Progress) -> 
             f"there is no encoder {name!r}; expected {', '.join(NETWORKS[:-1])} or {NETWORKS[-1]}, the folder of a "
             "classifier of pictures, or a file .npy of vectors"
         )
-    from chainrule.models.files.load_model import load
+    from chainrule.models.files.opening import load
 
     if saved_family(Path(name)) in (None, "classifier"):
         model = load(name, progress=progress)

@@ -21,12 +21,12 @@ from chainrule.cli.shared.options import (
     check_tree,
     file_or_dash,
     given_settings,
-    target_beam,
 )
 from chainrule.cli.shared.screen import finite, note, print_json, progress_bar
 from chainrule.cli.shared.texts import check_read_once
 from chainrule.errors import SettingError
 from chainrule.features.seq2seq.options import CaptionBeam, CaptionOptions
+from chainrule.features.seq2seq.shell_evaluate import target_beam
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -77,8 +77,9 @@ def caption(
     paragraph, each with the probability that none follows.
     """
     from chainrule.drawing.plots import check_picture_target
-    from chainrule.features.vision.model import load_captioner
-    from chainrule.verbs.attend import attend_picture
+    from chainrule.features.vision.attend import attend_picture
+    from chainrule.features.vision.model import CaptionModel
+    from chainrule.models.files.opening import load
 
     if not pictures:
         raise CycloptsError(msg="PICTURES is missing.")
@@ -94,7 +95,7 @@ def caption(
         check_picture_target(paragraph, overwrite=overwrite)
     number = 0
     with progress_bar() as progress:
-        captioner = load_captioner(model, progress=progress)
+        captioner = load(model, CaptionModel, progress=progress)
         tells = captioner.model.network.config.decoder == "hierarchical"
         attends = json and captioner.model.network.config.attention != "none"
         for chunk in _chunks(captioner, pictures, progress):

@@ -40,9 +40,9 @@ from chainrule.features.classify.network.config import LABELLING
 from chainrule.features.seq2seq.network.config import CaptionConfig, Reads
 from chainrule.features.seq2seq.options import Regions  # a flag
 from chainrule.features.vision.network.config import PictureLabelling, ResNetLabelling, ViTLabelling
+from chainrule.features.vision.options import TrainCaptionsOptions
 from chainrule.neural.config import settings_of
 from chainrule.training.config import TrainingConfig, differences
-from chainrule.verbs.training.options import TrainCaptionsOptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -18,6 +18,7 @@ from chainrule.errors import SettingError, TextError
 from chainrule.features.seq2seq.generation import with_sentence_end
 from chainrule.features.seq2seq.network.config import CaptionConfig
 from chainrule.features.vision.model import FAMILY, CaptionModel
+from chainrule.features.vision.options import TrainCaptionsOptions
 from chainrule.features.vision.picture_encoder import PictureEncoder, encode_pictures, open_encoder
 from chainrule.features.vision.pictures.captions import CaptionedPicture, check_captions, digest_of_captions
 from chainrule.features.vision.pictures.picture import fit_to_frame
@@ -30,7 +31,6 @@ from chainrule.text.corpus.corpus import Lines
 from chainrule.text.tokenization.config import as_config
 from chainrule.text.tokenization.tokenizer import documents_of
 from chainrule.training.config import TrainingConfig
-from chainrule.verbs.training.options import TrainCaptionsOptions
 
 if TYPE_CHECKING:
     import os

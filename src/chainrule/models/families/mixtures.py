@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from chainrule.kinds import CAUSAL_MODEL, CAUSAL_NETWORK, kinds
+from chainrule.errors import ModelFormatError
 from chainrule.mixture.uniform import UniformModel
 from chainrule.models.families.family import DEFAULT_COUNTING, Counting, Family
 from chainrule.models.families.table import FAMILIES
@@ -85,14 +85,14 @@ def _take_apart(model: Any) -> tuple[Json, Arrays]:
 def _put_together(settings: Json, arrays: Arrays, vocabulary_size: int) -> LanguageModel[Any]:
     from chainrule.mixture.interpolation import from_state
 
-    continuing = {
-        name: partial(_restored, name) for name, kind in kinds().items() if kind.model in (CAUSAL_MODEL, CAUSAL_NETWORK)
-    }
-    return from_state(settings, arrays, vocabulary_size, continuing)
+    return from_state(settings, arrays, vocabulary_size, {name: partial(_restored, name) for name in FAMILIES})
 
 
-def _restored(family: str, settings: Json, arrays: Arrays, vocabulary_size: int) -> LanguageModel[Any]:
-    model: LanguageModel[Any] = FAMILIES[family].from_state(settings, arrays, vocabulary_size)
+def _restored(name: str, settings: Json, arrays: Arrays, vocabulary_size: int) -> LanguageModel[Any]:
+    family = FAMILIES[name]
+    if family.job != "continue":
+        raise ModelFormatError(f"the mixture has a component of family {name!r}, which continues no texts")
+    model: LanguageModel[Any] = family.from_state(settings, arrays, vocabulary_size)
     return model
 
 

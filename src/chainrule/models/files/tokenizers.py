@@ -10,13 +10,10 @@ import numpy as np
 
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import ModelFormatError, SettingError, opening_folder
-from chainrule.features.open.gguf.reading import open_gguf_checkpoint
-from chainrule.features.open.importing import import_tokenizer
-from chainrule.features.open.llama2c import is_llama2c, open_llama2c
+from chainrule.kinds import OPENERS
 from chainrule.protocol import END
 from chainrule.storage.config_json import TokenizerEntry
-from chainrule.storage.gguf import describe_wrong_magic, is_gguf
-from chainrule.storage.hugging_face import is_hugging_face, open_folder
+from chainrule.storage.gguf import describe_wrong_magic
 from chainrule.storage.model_folder import TOKENIZER, VOCABULARY_ARRAYS, base_of, open_model
 from chainrule.text.tokenization.build import Tokenized, keep_tokens, limit_vocabulary, prepare_tokenizer
 from chainrule.text.tokenization.config import BUILT_IN, LEARNED, TokenizerConfig, as_config
@@ -76,22 +73,23 @@ def saved_tokenizer(config: TokenizerConfig) -> Tokenizer | None:
     folder = Path(config.kind)
     if wrong := describe_wrong_magic(folder):
         raise ModelFormatError(f"{folder}: {wrong}")
-    is_file = folder.is_file() and (is_gguf(folder) or is_llama2c(folder))
-    if config.kind in (*BUILT_IN, *LEARNED) or not (is_file or folder.is_dir()):
+    if config.kind in (*BUILT_IN, *LEARNED) or not folder.exists():
+        return None
+    opener = next((own for own in OPENERS if own.tokenizer is not None and own.recognises.get()(folder)), None)
+    if opener is None and not folder.is_dir():
         return None
     if config.normalise:
         raise SettingError(f"{folder}: its tokenizer has a normalisation of its own; leave normalise out")
-    if is_file:
-        return import_tokenizer(open_gguf_checkpoint(folder) if is_gguf(folder) else open_llama2c(folder))
-    if is_hugging_face(folder):
-        return import_tokenizer(open_folder(folder))
+    if opener is not None and opener.tokenizer is not None:
+        own: Tokenizer = opener.tokenizer.get()(folder)
+        return own
     entry, arrays, texts, mapped = open_model(folder)
     if isinstance(said := entry.settings.get("adapter"), dict):  # its base has the tokenizer
         return saved_tokenizer(TokenizerConfig(kind=str(base_of(folder, said.get("beside"), said.get("base")))))
-    own = {name: array.copy() for name, array in arrays.items() if name.startswith(VOCABULARY_ARRAYS)}
+    weights = {name: array.copy() for name, array in arrays.items() if name.startswith(VOCABULARY_ARRAYS)}
     mapped.check()
     with opening_folder(folder):
-        return tokenizer_from(entry.tokenizer, own, VOCABULARY_ARRAYS, texts.get(TOKENIZER))
+        return tokenizer_from(entry.tokenizer, weights, VOCABULARY_ARRAYS, texts.get(TOKENIZER))
 
 
 def tokenize_source(

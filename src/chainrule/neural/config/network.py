@@ -23,6 +23,7 @@ Memory = Literal["stream", "document"]
 OutputKind = Literal["full", "adaptive", "sampled", "nce"]
 Activation = Literal["tanh", "relu", "gelu"]
 BeginToken = Literal["</s>", "<s>"]
+ScoreName = Literal["dot", "scaled_dot", "general", "additive", "content", "cosine", "location"]  # of attention
 
 
 @dataclass(frozen=True, kw_only=True)

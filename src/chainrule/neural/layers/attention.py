@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from jaxtyping import Bool, Float, Shaped
 
-    from chainrule.features.seq2seq.network.config import ScoreName
+    from chainrule.neural.config.network import ScoreName
 
 
 _WITHOUT_MATRICES = ("dot", "scaled_dot", "content", "cosine")

@@ -6,41 +6,26 @@ The model and its text are options, too; they stand first, and need no names.
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
 from chainrule.base.options import Options, changed, option
 from chainrule.models.run_options import MemoryOptions, RunOptions, TokenOptions, VectorOptions
 from chainrule.training.config import AdapterConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Sequence
     from os import PathLike
 
     from _typeshed import DataclassInstance
 
-    from chainrule.decoding.options import ReadyChannel
-    from chainrule.errors import TextError
-    from chainrule.features.classify.labelled_pairs import LabelledPair
-    from chainrule.features.classify.labelled_texts import Labelled, LabelledUnit
-    from chainrule.features.correct.channel.character_channel import Channel
-    from chainrule.features.seq2seq.network.config import CaptionConfig, Seq2SeqConfig
-    from chainrule.features.seq2seq.options import Regions
-    from chainrule.features.speech.network_config import SpeechConfig
-    from chainrule.features.speech.sounds.transcripts import Transcript
-    from chainrule.features.vision.picture_encoder import EncoderLike, PictureEncoder
-    from chainrule.features.vision.pictures.captions import CaptionedPicture
     from chainrule.mixture.config import CacheConfig
-    from chainrule.models.model import Model
     from chainrule.models.progress_line import ProgressOption
     from chainrule.neural.config import BidirectionalConfig, MaskedConfig, MaskedRecurrentConfig, NetworkConfig
-    from chainrule.neural.config.network import LabellingConfig
     from chainrule.ngram.config import NGramConfig
     from chainrule.text.corpus.corpus import Paths, Source
-    from chainrule.text.parallel import Pairs
     from chainrule.text.tokenization.config import TokenizerConfig
     from chainrule.text.tokenization.vocabulary import Markers
-    from chainrule.training.config import ClassifierTrainingConfig, FineTuningConfig, TrainingConfig
+    from chainrule.training.config import TrainingConfig
 
     AnyPath = str | PathLike[str]
 
@@ -142,146 +127,3 @@ class TrainCountsOptions(Options):
     )
     tune: Source | Paths | None = changed(TrainOptions, "tune")
     progress: ProgressOption = changed(RunOptions, "progress")
-
-
-@dataclass(frozen=True)
-class TrainPairsOptions(RunOptions, VectorOptions, TokenOptions):
-    """The seq2seq model to train, the pairs, and how they are read."""
-
-    pairs: Pairs
-    config: Seq2SeqConfig | None = option(None, "its settings", flag=None)
-    _: KW_ONLY
-    training: TrainingConfig | None = changed(TextRunOptions, "training")
-    validation: Pairs | None = option(
-        None, "pairs to choose the best weights by; by default the last training pairs", flag=None
-    )
-    source_tokenizer: TokenizerConfig | str | None = option(
-        None,
-        "a separate tokenizer for sources, of the same --vocabulary-size; by default one is learned from both sides",
-        reads=str,
-    )
-    vectors: AnyPath | None = option(
-        None, "initialise the token vectors of targets from word vectors: a folder or a file", reads=str
-    )
-    source_vectors: AnyPath | None = option(
-        None, "initialise the token vectors of sources from word vectors: a folder or a file", reads=str
-    )
-    fixed_vectors: bool = changed(
-        VectorOptions, "fixed_vectors", help="keep these token vectors as initialised; do not train them"
-    )
-
-
-@dataclass(frozen=True)
-class TrainClassifierOptions(RunOptions, VectorOptions):
-    """The classifier to train from scratch, and its examples."""
-
-    examples: Iterable[Any]
-    network: LabellingConfig | str | None = option(None, "its settings, or the name of a network", flag=None)
-    _: KW_ONLY
-    unit: str | None = option(
-        None,
-        "what is labelled: text or word; tree or node; graph or node; by default the whole. pair: two texts or trees "
-        "have one label; rating: they have a number. picture, pixel; or box: where things are in pictures",
-    )
-    training: ClassifierTrainingConfig | None = option(None, "how long and how it is trained", flag=None)
-    tokenizer: TokenizerConfig | str | None = changed(TokenOptions, "tokenizer", None)
-    markers: Markers = changed(TokenOptions, "markers", "keep")
-
-
-@dataclass(frozen=True)
-class FinetuneOptions(RunOptions):
-    """The network that gets a classification head, and the examples."""
-
-    model: Model
-    examples: Iterable[Labelled] | Iterable[LabelledPair]
-    unit: LabelledUnit | Literal["pair"] = option("text", "what is labelled", flag=None)
-    config: FineTuningConfig | None = option(None, "how it is trained", flag=None)
-
-
-@dataclass(frozen=True)
-class TrainCaptionsOptions(RunOptions, TokenOptions):
-    """The captioner to train, and its pictures."""
-
-    pictures: Sequence[CaptionedPicture]
-    config: CaptionConfig | None = option(None, "its settings", flag=None)
-    _: KW_ONLY
-    encoder: EncoderLike | PictureEncoder = option(
-        "resnet",
-        "what gives the vectors of a picture's places: the folder of a classifier of pictures, kept as it is; resnet, "
-        "vit or another network of train classifier, trained with the rest; or a file .npy with the vectors of each "
-        "line's picture",
-    )
-    tuned: bool | None = option(None, "train the classifier's network with the rest")
-    features: AnyPath | None = option(
-        None, "keep the vectors of pictures in this file (.safetensors), so that they are computed once"
-    )
-    regions: Regions = option(
-        "grid",
-        "what gets a vector. grid: the places of the encoder's last maps; given: the boxes in each line, "
-        '"boxes": [{"box": [left, top, right, bottom], "phrase": "a brown dog"}]; proposed: boxes that the encoder '
-        "finds, a classifier with --unit box",
-    )
-    phrases: bool = option(False, "learn a phrase for each region first, and attend to it, too")
-    discriminator: float = option(
-        0.0,
-        "weight of the rewards, in a second phase of a quarter of the budget, for sentences that a discriminator takes "
-        "for given ones, by their words and after those before them (Liang 2017); 0: no such phase",
-    )
-    training: TrainingConfig | None = changed(TextRunOptions, "training")
-    validation: Sequence[CaptionedPicture] | None = option(
-        None,
-        "captioned pictures to choose the best weights by; by default the last training pictures",
-        flag="valid",
-        reads="file",
-    )
-
-
-@dataclass(frozen=True)
-class TrainSpeechOptions(RunOptions):
-    """The network that hears to train, and its transcripts."""
-
-    transcripts: Sequence[Transcript]
-    config: SpeechConfig | None = option(None, "its settings", flag=None)
-    _: KW_ONLY
-    training: TrainingConfig | None = changed(TextRunOptions, "training")
-    validation: Sequence[Transcript] | None = option(
-        None,
-        "sounds with transcripts to choose the best weights by; by default the last of those to train on",
-        flag="valid",
-        reads="file",
-    )
-    on_error: Callable[[TextError], object] | None = option(
-        None, "a callback for transcripts that cannot be learned from, which are left out", flag=None
-    )
-
-
-@dataclass(frozen=True)
-class TrainChannelOptions(Options):
-    """The examples of a channel of misspellings. pairs: (wrong, right), or a file of them."""
-
-    pairs: Iterable[tuple[str, str]] | AnyPath
-    output: AnyPath | None = option(None, "the JSON file to write", flag=None)
-    _: KW_ONLY
-    rounds: int = option(8, "rounds of EM, without --grammar; by default 8", shown=False)
-    prior: ReadyChannel | Channel | PathLike[str] | None = option(
-        None,
-        "what to expect where the pairs say little: english, keyboard, ocr, or a file of an earlier channel",
-        flag="channel",
-        reads=str,
-    )
-    progress: ProgressOption = changed(RunOptions, "progress")
-
-
-@dataclass(frozen=True)
-class TrainGrammarOptions(Options):
-    """The examples of a channel of grammatical errors. pairs: (wrong, right) texts, or a file of them."""
-
-    pairs: Iterable[tuple[str, str]] | AnyPath
-    output: AnyPath | None = changed(TrainChannelOptions, "output")
-    _: KW_ONLY
-    inflections: AnyPath | None = option(
-        None,
-        "with --grammar: the forms of a word in each line, or AGID; by default from rules of English",
-        reads=Path,
-        needs="grammar",
-    )

@@ -12,9 +12,11 @@ import numpy as np
 
 from chainrule.errors import SettingError, TextError, prefix_errors
 from chainrule.models.adapters import adapter_record, check_no_adapter
-from chainrule.models.files.load_model import build_model, load
+from chainrule.models.any_model import check_kind
+from chainrule.models.files.folders import build_model
+from chainrule.models.files.opening import load
 from chainrule.models.language_models import CausalNetwork, TextEncoder, chat_model
-from chainrule.models.model import check_kind
+from chainrule.models.model import Model
 from chainrule.models.run import record_header, seconds_since, training_run
 from chainrule.protocol import END
 from chainrule.text.preferences import digest_of_preferences, read_preferences
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from chainrule.base.progress import Progress
-    from chainrule.models.model import Model
     from chainrule.text.preferences import Preference
     from chainrule.training.config import AdapterConfig
     from chainrule.training.objectives.preferences import Pair, Row
@@ -42,7 +43,7 @@ def train_on_preferences(options: AdaptOptions, adapter: AdapterConfig | None, p
     if options.source is not None:
         raise SettingError("a text and preferred are both given; a network learns from one of them at a time")
     path, run, training = Path(options.model), training_run(options, progress), options.training or TrainingConfig()
-    model = load(path)
+    model = load(path, Model)
     check_no_adapter(model, path)
     with prefix_errors(os.fspath(path)):
         check_kind(model, CausalNetwork)

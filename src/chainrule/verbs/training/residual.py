@@ -23,7 +23,7 @@ from chainrule.mixture.config import MixtureConfig
 from chainrule.mixture.interpolation import LogLinearMixture
 from chainrule.mixture.residual import FOLDS, DocumentRows, KnownRows, fold_bounds, with_end, without_fold
 from chainrule.models.families.table import FAMILIES
-from chainrule.models.files.load_model import load
+from chainrule.models.files.opening import load
 from chainrule.models.files.tokenizers import difference_of
 from chainrule.models.language_models import CausalModel
 from chainrule.models.run import digests_read

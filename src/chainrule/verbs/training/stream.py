@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from chainrule.base.scratch import token_counts
-from chainrule.errors import SettingError, TextError
-from chainrule.features.vectors.learning.fasttext import is_fasttext
-from chainrule.features.vectors.model import load_vectors
+from chainrule.errors import ModelFormatError, SettingError, TextError
 from chainrule.models.families.table import FAMILIES, family_of
+from chainrule.models.files.opening import load
 from chainrule.protocol import BEGIN, END, UNKNOWN
 from chainrule.text.tokenization.config import OF_WORDS
 from chainrule.text.tokenization.splitters import JOINER, SEPARATORS
@@ -193,13 +192,26 @@ def with_words_of(tokenizer: Tokenizer, source: str | os.PathLike[str], progress
     if tokenizer.name not in OF_WORDS:
         return tokenizer
     name = os.fspath(source)
-    if not Path(source).is_dir() and not is_fasttext(source):
+    if _is_text_of_vectors(source):
         words = words_of_file(name, progress)
     else:
-        words = [word.encode() for word in load_vectors(source).words]
+        words = [word.encode() for word in _word_vectors(source).words]
     tokens = dict.fromkeys(tokenizer.vocabulary.tokens())
     tokens |= dict.fromkeys(word for word in words if len(word.split()) == 1)
     return tokenizer.with_vocabulary(Vocabulary(list(tokens)[FIRST_ORDINARY:]))
+
+
+def _is_text_of_vectors(source: str | os.PathLike[str]) -> bool:
+    """Return whether a source is a file with a vector a line, which is read line by line."""
+    return not Path(source).is_dir() and Path(source).suffix != ".bin"
+
+
+def _word_vectors(source: str | os.PathLike[str]) -> Any:
+    """Return the word vectors of a folder or a binary file. Raises ModelFormatError."""
+    vectors = load(source)
+    if vectors.family != "vectors":
+        raise ModelFormatError(f"{os.fspath(source)}: is a model of family {vectors.family!r}; expected word vectors")
+    return vectors
 
 
 def vectors_of_tokens(source: str | os.PathLike[str], tokens: Sequence[bytes], progress: Progress) -> Vectors:
@@ -208,9 +220,9 @@ def vectors_of_tokens(source: str | os.PathLike[str], tokens: Sequence[bytes], p
     Raises TextError, ModelFormatError.
     """
     name = os.fspath(source)
-    if not Path(source).is_dir() and not is_fasttext(source):
+    if _is_text_of_vectors(source):
         return read_vectors(name, tokens, progress)
-    vectors = load_vectors(source)
+    vectors = _word_vectors(source)
     ids, rows = [], []
     for token_id, token in enumerate(tokens[FIRST_ORDINARY:], FIRST_ORDINARY):
         word = token.decode(errors="replace")

@@ -17,13 +17,14 @@ from chainrule.base.options import takes
 from chainrule.base.scratch import token_counts
 from chainrule.base.threads import start_in_thread
 from chainrule.errors import SettingError, TextError
-from chainrule.features.open.adapters import is_peft
 from chainrule.kinds import CAUSAL_NETWORK, MASKED_MODEL, kinds
 from chainrule.models.adapters import adapter_record, check_no_adapter
 from chainrule.models.families.family import Counting
 from chainrule.models.families.table import FAMILIES, check_learns_from_text, config_of, family_of
-from chainrule.models.files.load_model import build_model, load
+from chainrule.models.files.folders import build_model
+from chainrule.models.files.opening import load, opener_of
 from chainrule.models.files.tokenizers import tokenize_source
+from chainrule.models.model import Model
 from chainrule.models.progress_line import showing
 from chainrule.models.run import (
     check_ids_room,
@@ -38,7 +39,6 @@ from chainrule.neural.config import settings_of
 from chainrule.ngram.config import DiskPlan, NGramConfig, check_limitable, check_tunable, ignore_plan
 from chainrule.protocol import END, UNKNOWN
 from chainrule.storage.config_json import read_config
-from chainrule.storage.hugging_face import is_hugging_face
 from chainrule.text.corpus.corpus import Source, source_of
 from chainrule.text.corpus.reading import document_in
 from chainrule.text.tokenization.config import TokenizerConfig, as_config
@@ -73,7 +73,6 @@ if TYPE_CHECKING:
     from chainrule.base.progress import Progress
     from chainrule.models.families.family import Family
     from chainrule.models.language_models import CausalModel, CausalNetwork, MaskedModel
-    from chainrule.models.model import Model
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.network import Network
     from chainrule.ngram.speller import Speller
@@ -372,7 +371,7 @@ def _model_to_start_from(
     vectors: str | os.PathLike[str] | None,
 ) -> Model:
     """Opens a network. Raises SettingError if it is none, or if settings that it has are given; ModelFormatError."""
-    model = load(folder)
+    model = load(folder, Model)
     if not FAMILIES[model.family].embeds:
         raise SettingError(f"{folder}: a model of family {model.family!r} cannot be trained on; expected a network")
     check_no_adapter(model, folder)
@@ -446,8 +445,8 @@ def adapter_of(options: AdapterConfig) -> AdapterConfig | None:
 
 def network_config_of(folder: Path) -> NetworkConfig:
     """The settings of a network, in a folder or a file. Raises SettingError if it is none; ModelFormatError."""
-    if folder.is_file() or is_peft(folder) or is_hugging_face(folder):
-        model = load(folder)
+    if opener_of(folder) is not None:
+        model = load(folder, Model)
         _check_trainable(folder, model.family)
         own: NetworkConfig = model.engine.network.config
         return own

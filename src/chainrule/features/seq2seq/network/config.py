@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 from chainrule.base.options import changed, check_settings, option
 from chainrule.errors import SettingError
 from chainrule.kinds import Lazy
-from chainrule.neural.config.network import MAX_CONTEXT, MAX_LAYERS, MAX_WIDTH, BeginToken
+from chainrule.neural.config.network import MAX_CONTEXT, MAX_LAYERS, MAX_WIDTH, BeginToken, ScoreName
 from chainrule.neural.config.transformer import FeedForward  # noqa: TC001  # its hints are read
 
 Writes = Literal["transformer", "lstm", "gru", "convolution", "hierarchical"]
@@ -16,7 +16,6 @@ Reads = Literal["transformer", "lstm", "gru", "convolution", "none"]
 Style = Literal["vaswani", "modern", "t5"]
 PairPositions = Literal["sinusoidal", "rotary", "relative", "none"]
 Looks = Literal["soft", "local", "hard", "none"]
-ScoreName = Literal["dot", "scaled_dot", "general", "additive", "content", "cosine", "location"]
 Estimator = Literal["reinforce", "straight_through", "exact"]
 LongSources = Literal["refuse", "end", "front", "sentences"]
 Shared = Literal["all", "target", "inputs", "none"]

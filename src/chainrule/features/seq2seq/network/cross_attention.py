@@ -20,7 +20,8 @@ from chainrule.neural.layers.matrix_products import linear
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int64
 
-    from chainrule.features.seq2seq.network.config import ScoreName, Seq2SeqConfig
+    from chainrule.features.seq2seq.network.config import Seq2SeqConfig
+    from chainrule.neural.config.network import ScoreName
 
 
 class WeightLists(NamedTuple):

@@ -9,8 +9,8 @@ import numpy as np
 
 from chainrule.base.distributions import top_of
 from chainrule.errors import SettingError
+from chainrule.models.any_model import check_kind
 from chainrule.models.language_models import CausalModel, CausalNetwork
-from chainrule.models.model import Model, check_kind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float32, Int32
     from numpy import ndarray
 
+    from chainrule.models.model import Model
     from chainrule.neural.intervention import Removal, Unit
 
     Json = dict[str, Any]

@@ -9,18 +9,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.base.progress import silent
+from chainrule.decoding.beam_tree import compare_with_greedy, tree_json, tree_svg
 from chainrule.decoding.config import BeamConfig, Limits
-from chainrule.drawing.attention import panel_records
-from chainrule.drawing.beam_tree import compare_with_greedy, tree_json, tree_svg
+from chainrule.drawing.attention import AttentionMaps
 from chainrule.errors import SettingError
 from chainrule.features.seq2seq.model import Seq2SeqModel
 from chainrule.features.serve.explorer.heads import is_special, overview
 from chainrule.features.serve.explorer.records import LONGEST, chosen
+from chainrule.features.vision.attend import attend_picture
+from chainrule.features.vision.attention_page import panel_records
 from chainrule.features.vision.model import CaptionModel
+from chainrule.models.any_model import check_kind
 from chainrule.models.language_models import CausalModel
-from chainrule.models.model import Model, check_kind
+from chainrule.models.model import Model
 from chainrule.protocol import END
-from chainrule.verbs.attend import AttentionMaps, attend, attend_picture
+from chainrule.verbs.attend import attend
 
 if TYPE_CHECKING:
     from chainrule.features.vision.pictures.picture import Picture

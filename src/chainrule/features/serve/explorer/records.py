@@ -30,8 +30,9 @@ from chainrule.features.serve.explorer.example import example_of, message_of
 from chainrule.features.vision.model import CaptionModel
 from chainrule.mixture.adaptive import AdaptiveMixture
 from chainrule.mixture.interpolation import LinearMixture, LogLinearMixture
+from chainrule.models.any_model import check_kind
 from chainrule.models.language_models import CausalModel, CausalNetwork, MaskedModel
-from chainrule.models.model import Model, check_kind
+from chainrule.models.model import Model
 from chainrule.ngram.config import BACKING_OFF
 from chainrule.ngram.estimation.discounts import counts_from_shares
 from chainrule.ngram.models.padded_model import PaddedModel

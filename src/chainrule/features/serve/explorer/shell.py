@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from urllib.parse import urlencode
 
 from cyclopts import CycloptsError, Parameter
@@ -12,7 +12,6 @@ from cyclopts import CycloptsError, Parameter
 from chainrule.cli.shared.models import open_model
 from chainrule.cli.shared.options import NO_FLAGS, Flags, Needs, Overwrite, WholeNumber, given_settings
 from chainrule.cli.shared.screen import note, progress_bar
-from chainrule.drawing.comparison import Explorer
 from chainrule.features.serve.explorer.config import PageOptions
 from chainrule.features.serve.shell import name_models, note_event
 
@@ -87,6 +86,13 @@ def _write_page(models: Sequence[str], output: Path | None, settings: dict[str, 
     page = explore_without_server(opened, **settings)
     page.save(output, overwrite=overwrite)
     print(f"{output}: {', '.join(named)} in {len(page.html.encode()):,} bytes; open it in a browser")
+
+
+class Explorer(NamedTuple):
+    """How to explore the models of a report: the command that starts the explorer, and the address of its page."""
+
+    command: Sequence[str]
+    address: str
 
 
 def explorer_of(models: Sequence[str]) -> Explorer | None:

@@ -18,7 +18,8 @@ from chainrule.features.seq2seq.model import Seq2SeqModel
 from chainrule.features.serve.explorer.records import next_words, surprisals, text_model
 from chainrule.features.vision.model import CaptionModel
 from chainrule.features.vision.pictures.picture import as_picture
-from chainrule.models.model import Model, check_model
+from chainrule.models.any_model import check_model
+from chainrule.models.model import Model
 
 if TYPE_CHECKING:
     import os

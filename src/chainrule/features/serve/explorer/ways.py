@@ -16,14 +16,15 @@ import numpy as np
 from chainrule.decoding.config import Limits, SamplingConfig
 from chainrule.errors import SettingError
 from chainrule.features.serve.explorer.records import LONGEST, backoff_chain, next_words
+from chainrule.models.any_model import check_kind
+from chainrule.models.attending import names_of_read
 from chainrule.models.language_models import CausalModel, CausalNetwork
-from chainrule.models.model import Model, check_kind
-from chainrule.verbs.attend import names_of_read
 
 if TYPE_CHECKING:
     from jaxtyping import Float32, Int32
     from numpy import ndarray
 
+    from chainrule.models.model import Model
     from chainrule.neural.inspection import LayerGates
     from chainrule.neural.language_model import NeuralModel
 

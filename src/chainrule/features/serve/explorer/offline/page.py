@@ -26,8 +26,9 @@ from chainrule.features.serve.explorer.offline.arrays import packed
 from chainrule.features.serve.explorer.offline.tables import is_table, speller_of, table_model
 from chainrule.features.serve.explorer.offline.tokens import tokenizer_record
 from chainrule.features.serve.explorer.show import page_files
+from chainrule.models.any_model import check_kind
 from chainrule.models.language_models import CausalModel
-from chainrule.models.model import Model, check_kind
+from chainrule.models.model import Model
 
 if TYPE_CHECKING:
     import os

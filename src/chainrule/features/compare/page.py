@@ -6,7 +6,7 @@ import json
 import math
 import platform
 import shlex
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from chainrule import __version__
 from chainrule.base.memory import bytes_shown
@@ -17,16 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from chainrule.drawing.plots import Plot
-    from chainrule.evaluation.comparison import Comparison
+    from chainrule.features.compare.comparison import Comparison
+    from chainrule.features.serve.explorer.shell import Explorer
 
 TITLE = "Language models compared"
-
-
-class Explorer(NamedTuple):
-    """How to explore the models of a report: the command that starts the explorer, and the address of its page."""
-
-    command: Sequence[str]
-    address: str
 
 
 def report_page(

@@ -20,6 +20,7 @@ from chainrule.drawing.plots import Axis, Line, Plot
 from chainrule.errors import SettingError
 from chainrule.evaluation.measurement import NO_DISTRIBUTION, group_name
 from chainrule.evaluation.resampling import Difference, difference
+from chainrule.training.reports import is_untrained
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -288,12 +289,6 @@ class Comparison:
             "without OOV": lambda measured: f"{measured.perplexity_without_oov:,.2f}",
             "OOV": lambda measured: f"{measured.oov / max(measured.tokens, 1):.2%}",
         }
-
-
-def is_untrained(record: dict[str, Any]) -> bool:
-    """Whether a model's record has a validation loss no better than a unigram model's."""
-    validation = record.get("validation", {})
-    return "unigram_loss" in validation and validation["loss"] >= validation["unigram_loss"]
 
 
 def _group(contender: Contender) -> tuple[str | None, str]:

@@ -1,0 +1,110 @@
+"""Attention over a picture, as a page or a figure.
+
+There is a panel for each token, upsampled and smoothed as in figure 2 of Xu et al. 2015; places without attention are
+dark. Pages need no other file.
+Legend: H height, W width of the drawn picture, T tokens.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from chainrule.drawing.charts import Panel, panels_figure
+from chainrule.drawing.pages import render
+from chainrule.features.vision.pictures.codec import encode_png, resize
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtyping import Float32, UInt8
+    from matplotlib.figure import Figure
+    from numpy import ndarray
+
+
+_DARKNESS = 0.2  # share of the brightness that is left where nothing is attended to
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttendedCaption:
+    """A caption with the attention of each of its tokens, the end included, over the places of a picture.
+
+    title: the name of the model that wrote it.
+    """
+
+    title: str
+    text: str
+    tokens: Sequence[str]
+    attention: Float32[ndarray, "T rows columns"]
+
+
+def picture_attention_page(
+    heading: str, picture: UInt8[ndarray, "H W 3"], captions: Sequence[AttendedCaption], unit: str = "token"
+) -> str:
+    """A self-contained HTML page without scripts: a row of panels for each caption, one below the other.
+
+    unit: what each panel shows, token or sentence.
+    """
+    height, width = picture.shape[:2]
+    return render(
+        "picture_attention.html.j2",
+        title=heading,
+        unit=unit,
+        width=width,
+        height=height,
+        picture=_address(picture),
+        captions=[
+            {"title": caption.title, "text": caption.text, "panels": panel_records(picture, caption)}
+            for caption in captions
+        ],
+    )
+
+
+def panel_records(picture: UInt8[ndarray, "H W 3"], caption: AttendedCaption) -> list[dict[str, str]]:
+    """For each token: the picture, bright where the token attends, as a data URL; and the place of most attention, in
+    words.
+    """
+    return [
+        {"token": panel.name, "address": _address(panel.pixels), "hint": hint}
+        for panel, hint in zip(_panels(picture, caption), _hints(caption), strict=True)
+    ]
+
+
+def picture_attention_figure(
+    heading: str, picture: UInt8[ndarray, "H W 3"], captions: Sequence[AttendedCaption]
+) -> Figure:
+    """The same panels as a figure of matplotlib's. Raises SettingError where that is missing."""
+    rows = [
+        (f"{caption.title}: {caption.text}", [Panel("", picture), *_panels(picture, caption)]) for caption in captions
+    ]
+    return panels_figure(heading, rows)
+
+
+def lit(picture: UInt8[ndarray, "H W 3"], weights: Float32[ndarray, "rows columns"]) -> UInt8[ndarray, "H W 3"]:
+    """A picture whose places are the brighter the more attention they get; the brightest place has its own colours."""
+    height, width = picture.shape[:2]
+    shares = np.clip(weights / max(float(weights.max()), 1e-9), 0, 1)
+    smooth = resize((255 * shares).round().astype(np.uint8)[..., None], height, width) / 255.0
+    return np.asarray(picture * (_DARKNESS + (1 - _DARKNESS) * smooth)).round().astype(np.uint8)
+
+
+def _panels(picture: UInt8[ndarray, "H W 3"], caption: AttendedCaption) -> list[Panel]:
+    return [
+        Panel(token, lit(picture, weights)) for token, weights in zip(caption.tokens, caption.attention, strict=True)
+    ]
+
+
+def _hints(caption: AttendedCaption) -> list[str]:
+    """The place of most attention, in words."""
+    hints = []
+    for weights in caption.attention:
+        row, column = np.unravel_index(int(weights.argmax()), weights.shape)
+        hints.append(f"most, {weights.max():.0%}, in row {row + 1}, column {column + 1}")
+    return hints
+
+
+def _address(pixels: UInt8[ndarray, "H W 3"]) -> str:
+    return "data:image/png;base64," + b64encode(encode_png(pixels)).decode()
