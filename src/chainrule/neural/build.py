@@ -100,7 +100,7 @@ def initialised_vectors(config: TransformerConfig, embedding: Embedding) -> nn.P
     nn.init.normal_(embedding.weight, std=std)
     if config.tied:
         return embedding.weight
-    weight = nn.Parameter(torch.zeros_like(embedding.weight))
+    weight = nn.Parameter(torch.zeros(embedding.weight.shape))
     if not config.zero_projections:
         initialise(weight, config.initialisation)
     return weight

@@ -173,6 +173,8 @@ class TransformerReadings(nn.Module):
         has_own = len(self.blocks) == self.layers and not self.float64_layers
         if not has_own or self.bias is not None or self.is_bidirectional:
             return None
+        if not is_in_blocks(self._block_of(0).attention.out.weight):  # found out sooner than by all parts of a block
+            return None
         parts = (cast("BlockReadings", block).for_kernels() for block in self.blocks)
         self.packed = packed_reader(parts, self.norm, self.packed)
         if self.packed is None:
