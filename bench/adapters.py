@@ -88,8 +88,8 @@ def main() -> None:
 def prepare(options: argparse.Namespace, folder: Path) -> None:
     """Writes the rows of all steps, by transformers' ids, and the adapter that training begins with."""
     import chainrule
+    from chainrule.models.files.origin import TokenIdMap
     from chainrule.models.files.tokenizers import tokenize_source
-    from chainrule.models.origin import TokenIdMap
     from chainrule.text.corpus.corpus import source_of
     from chainrule.training.batches import ShuffledWindows
 

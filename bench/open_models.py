@@ -26,7 +26,7 @@ import chainrule
 from chainrule.decoding.config import GREEDY
 from chainrule.decoding.limits import Constraints
 from chainrule.decoding.sampling import sample
-from chainrule.models.origin import TokenIdMap
+from chainrule.models.files.origin import TokenIdMap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

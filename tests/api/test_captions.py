@@ -188,9 +188,9 @@ def test_an_encoder_that_is_kept_does_not_change_and_is_saved_with_the_rest(
     assert chainrule.info(tmp_path / "model").family == "caption"
     vectors = vectors_of_pictures(body.eval(), [picture])
     assert again.caption([vectors[0]])[0][0].text == again.caption([picture])[0][0].text
-    with pytest.raises(ModelFormatError, match="is a captioner, a CaptionModel"):
+    with pytest.raises(SettingError, match=r"captions pictures .* this takes one that continues texts"):
         chainrule.load(tmp_path / "model", chainrule.CausalModel)
-    with pytest.raises(ModelFormatError, match="expected a captioner"):
+    with pytest.raises(SettingError, match="this takes one that captions pictures"):
         chainrule.load(folder / "network", chainrule.CaptionModel)
 
 

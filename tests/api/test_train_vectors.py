@@ -13,7 +13,7 @@ from samples import sampled
 import chainrule
 from chainrule import VectorsConfig
 from chainrule.base.threads import set_threads
-from chainrule.errors import ChainruleError, EstimationError, ModelFormatError, SettingError, TextError
+from chainrule.errors import ChainruleError, EstimationError, SettingError, TextError
 from chainrule.features.vectors import train as training
 from chainrule.features.vectors.model import load_vectors
 
@@ -106,8 +106,9 @@ def test_a_folder_gives_back_what_was_saved(method, tmp_path) -> None:
     assert same(again, vectors)
     assert again.words == vectors.words
     assert "vectors" in str(chainrule.info(tmp_path / "words"))
-    with pytest.raises(ModelFormatError, match="load_vectors"):
-        chainrule.load(tmp_path / "words")
+    assert same(chainrule.load(tmp_path / "words", chainrule.WordVectors), vectors)
+    with pytest.raises(SettingError, match="compares words"):
+        chainrule.load(tmp_path / "words", chainrule.CausalModel)
 
 
 @pytest.mark.parametrize("name", ["words.vec", "words.vec.gz", "words.txt", "words.bin"])

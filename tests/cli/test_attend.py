@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from chainrule.verbs import attend
+from chainrule.drawing import attention as attention_maps
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,7 +38,7 @@ def test_a_row_of_a_target_is_the_token_that_is_written_there(
 ) -> None:
     """Labels and weights are those of translate --json, whose rows are the tokens written."""
     drawn: list[AttentionMap] = []
-    monkeypatch.setitem(attend._DRAWN, ".html", lambda heading, maps: str(drawn.extend(maps)))
+    monkeypatch.setitem(attention_maps._DRAWN, ".html", lambda heading, maps: str(drawn.extend(maps)))
     (tmp_path / "in").write_text("zwei hunde\n")
     texts = chainrule("translate", mt, tmp_path / "in", "--json", "--nbest", 9, "--max-tokens", 4).json["texts"]
     written = max(texts, key=lambda text: len(text["tokens"]))  # the model has learned little, and may write nothing

@@ -78,11 +78,11 @@ def test_pictures_are_captioned_measured_and_drawn(
     drawn = chainrule("attend", model, folder / "00.png", "a teal square", "-o", page, "--beside", model)
     assert drawn.lines == [f"{page}: 1 caption"]  # named by their folders, which are one
     assert "captions pictures; measure it with --pictures" in chainrule("evaluate", model, folder / "t.txt").error
-    assert "the language server needs a model that continues texts" in chainrule("lsp", model).error
+    assert "a captioner takes no markers" in chainrule("lsp", model).error
     other = ["--pictures", folder / "captions.jsonl", "--encoder", model, "-o", tmp_path / "other"]
     assert "is not a picture classifier, which an encoder must be" in chainrule("train", "paragraph", *other).error
     arpa = chainrule("convert", model, tmp_path / "model.arpa")
-    assert "is a model of captions, not of texts: it needs pictures" in arpa.error
+    assert "is the name of a file of n-grams" in arpa.error
     assert chainrule("verify", model).status == 0
     assert "family         caption" in chainrule("info", model).out
 

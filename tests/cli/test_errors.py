@@ -148,7 +148,7 @@ def test_a_file_that_is_no_arpa_is_no_model(refused, heldout: Path) -> None:
     told = refused(1, ["evaluate", heldout, heldout])
     suffixes = ".arpa, .arpa.gz, .arpa.zst, .arpa.xz, .arpa.bz2"
     files = f"a file whose name ends in {suffixes}, a binary of KenLM's, a GGUF file, one of llama2.c, "
-    files += "or a .safetensors file of a ResNet"
+    files += "the .safetensors file of a ResNet or a file of word vectors"
     assert told == f"{heldout}: a model is a folder, {files}"
 
 
@@ -291,7 +291,7 @@ def test_operating_system_errors_are_one_line(
     def fails(*arguments: object, **settings: object) -> None:
         raise error
 
-    monkeypatch.setattr("chainrule.models.files.opening.verify_model", fails)
+    monkeypatch.setattr("chainrule.verbs.verify.verify_model", fails)
     result = chainrule("verify", model)
     assert result.status == status
     assert result.error.startswith(message)
@@ -301,7 +301,7 @@ def test_an_error_of_our_own_making_is_not_hidden(chainrule, model: Path, monkey
     def fails(*arguments: object, **settings: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("chainrule.models.files.opening.verify_model", fails)
+    monkeypatch.setattr("chainrule.verbs.verify.verify_model", fails)
     with pytest.raises(ZeroDivisionError):
         chainrule("verify", model)
 

@@ -69,7 +69,7 @@ def test_a_transformer_without_its_parts(chainrule, tmp_path: Path) -> None:
     np.testing.assert_allclose(plain.log_probs, scores, atol=1e-5)
     assert plain.together is not None
     np.testing.assert_allclose(plain.together, plain.by_token[0, 2], atol=1e-5)  # both heads: the attention
-    assert "layer 1, head 1 and layer 1, head 2 at once" in plain.finding
+    assert "layer 1, head 1 and layer 1, head 2 at once" in plain.contents
 
 
 def test_what_cannot_be_removed_or_patched_is_told_in_a_line(chainrule, tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def test_a_model_of_pairs_is_measured_on_sources_and_targets(chainrule, mt: Path
     written = chainrule("translate", mt, pairs[0], "--beam", 1, "--max-tokens", 5).out.splitlines()
     assert figures["BLEU"] == pytest.approx(sacrebleu.corpus_bleu(written, [TARGETS]).score, abs=1e-9)
     assert figures["chrF"] == pytest.approx(sacrebleu.corpus_chrf(written, [TARGETS]).score, abs=1e-9)
-    model = chainrule.load(mt, chainrule.Seq2SeqModel)
+    model = package.load(mt, package.Seq2SeqModel)
     nats = -sum(float(model.given(one).score([other])[0]) for one, other in zip(SOURCES, TARGETS, strict=True))
     tokens = sum(len(target.split()) + 1 for target in TARGETS)
     assert figures["tokens"] == tokens
@@ -89,7 +89,7 @@ def test_lists_are_rescored_by_a_model_that_reads_their_sources(chainrule, mt: P
     lists = ["rescore", tmp_path / "lists", "--model", f"mt={mt}"]
     result = chainrule(*lists, "--sources", tmp_path / "sources", "--nbest-out", tmp_path / "out.jsonl")
     assert result.status == 0, result.err
-    model = chainrule.load(mt, chainrule.Seq2SeqModel)
+    model = package.load(mt, package.Seq2SeqModel)
     for line, source, texts, best in zip(
         (tmp_path / "out.jsonl").read_text().splitlines(), sources, hypotheses, result.lines, strict=True
     ):

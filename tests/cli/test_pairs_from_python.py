@@ -44,7 +44,7 @@ def test_given_its_source_a_model_is_mixed_measured_and_written_with_as_any_othe
     measured = given.evaluate(text)
     assert measured.log_prob == pytest.approx(given.score(["two dogs", "a dog runs"]).sum(), rel=1e-5)
     assert len(given.generate("two", n=2, seed=1, limits=chainrule.Limits(max_tokens=4))) == 2
-    with pytest.raises(chainrule.SettingError, match="save the seq2seq model itself"):
+    with pytest.raises(chainrule.SettingError, match="save the model itself"):
         given.save(tmp_path / "given")
     uniform = UniformModel(given.vocabulary_size)
     mixture = LinearMixture(

@@ -143,8 +143,8 @@ def test_suffixes_of_a_second_text_are_no_error(folder: Path, chainrule: Callabl
         (("train", "ngram", "--counts", "c.txt", "-o", "new", "--field", "x"), "for TEXTS and --tune, not --counts"),
         (("adapt", "lm", "--preferred", "p.jsonl", "-o", "new", "--field", "x"), "not for --preferred"),
         (("evaluate", "lm", "--minimal-pairs", "p.jsonl", "--label-field", "x"), "not for --minimal-pairs"),
-        (("evaluate", "lm", "--similarity", "p.tsv", "--label-field", "x"), "leave out texts and their options"),
-        (("evaluate", "lm", "--pairs", "p.tsv", "--label-field", "x"), "leave out texts and their options"),
+        (("evaluate", "lm", "--similarity", "p.tsv", "--label-field", "x"), "--similarity is for word vectors"),
+        (("evaluate", "lm", "--pairs", "p.tsv", "--label-field", "x"), "--pairs is for a seq2seq model"),
         (("train", "seq2seq", "--pairs", "p.tsv", "-o", "new", "--source-field", "x"), "are for JSON lines"),
         (
             ("train", "seq2seq", "--pairs", "talks.jsonl", "-o", "new", "--source-field", "x"),

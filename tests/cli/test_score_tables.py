@@ -291,7 +291,9 @@ def test_an_option_without_effect_is_told(
     assert f"--cache-bits has no effect on {pieces}, which keeps no keys and values of tokens" in told
     assert f"--bos has no effect on {pieces}, which does not read each text from a beginning token" in told
     assert "--bos takes a token" in chainrule(*plain, "--bos").err
-    with pytest.raises(library.SettingError, match="does not read each text from a beginning token; leave bos out"):
+    with pytest.raises(
+        library.SettingError, match="does not read each text from a beginning token, so there is no bos"
+    ):
         library.load(pieces, bos="<s>")
     assert f"--markers has no effect on {pieces}, whose tokens are pieces of words or characters" in told
     assert f"--window-stride has no effect on {pieces}, which does not read texts in windows" in told

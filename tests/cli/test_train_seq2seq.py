@@ -42,11 +42,11 @@ def test_separate_tokenizers_and_pairs_to_validate_on(chainrule, pairs: list[Pat
     result = chainrule("train", "seq2seq", *arguments, "-o", tmp_path / "mt", *QUICK, *separate)
     assert result.status == 0, result.err
     assert "target tokens of" in result.out
-    model = chainrule.load(tmp_path / "mt", chainrule.Seq2SeqModel)
+    model = package.load(tmp_path / "mt", package.Seq2SeqModel)
     assert (model.source.name, model.target.name) == ("character", "whitespace")
     assert model.record["validation"]["pairs"] == 20
     model.save(tmp_path / "again")
-    again = chainrule.load(tmp_path / "again", chainrule.Seq2SeqModel)
+    again = package.load(tmp_path / "again", package.Seq2SeqModel)
     assert again.write(SOURCES[:2], max_tokens=5) == model.write(SOURCES[:2], max_tokens=5)
 
 
@@ -60,7 +60,7 @@ def test_bad_pairs_and_settings_are_a_one_line_error(chainrule, mt: Path, pairs:
     missing = chainrule("train", "seq2seq", "--source", pairs[0], "-o", out)
     assert (missing.status, "--target is missing" in missing.error) == (2, True)
     assert "there is a model already" in chainrule("train", "seq2seq", *both, "-o", mt).error
-    assert "is a seq2seq model and needs a source" in chainrule("score", mt, short).error
+    assert "writes texts given others (chainrule translate" in chainrule("score", mt, short).error
     assert "measure it with --pairs" in chainrule("evaluate", mt, short).error
     assert "heads of an even width" in chainrule("train", "seq2seq", *both, "-o", out, "--heads", 7).error
     alike = ["--source-tokenizer", "bpe", "--tokenizer", "bpe", "--vocabulary-size", 300, "--shared", "all"]
@@ -100,7 +100,7 @@ def test_a_model_of_pairs_answers_a_conversation(chainrule, tmp_path: Path, stdi
     options = ["--max-source", 9, "--long-sources", "front"]
     result = chainrule("train", "seq2seq", "--pairs", talks, "-o", mt, *QUICK, *options)
     assert result.status == 0, result.err
-    model = chainrule.load(mt, chainrule.Seq2SeqModel)
+    model = package.load(mt, package.Seq2SeqModel)
     assert model.sources(["user: my name is ann"])[0].size == 5
     stdin(b"my name is bob\nmy name is cid\n")
     talked = chainrule("chat", mt, "--temperature", 0, "--max-tokens", 3, "--json")
@@ -111,6 +111,6 @@ def test_a_model_of_pairs_answers_a_conversation(chainrule, tmp_path: Path, stdi
     assert "the first 2 messages no longer fit" in talked.err  # 5 tokens, at least 1, and 5 again, of 8
     again = model.chat([{"role": "user", "content": "my name is bob"}], package.SamplingConfig(temperature=0), seed=1)
     assert again.startswith(answers[0])
-    assert "--template is for models" in chainrule("chat", mt, "--template", talks).err
+    assert "template is for models" in chainrule("chat", mt, "--template", talks).err
     with pytest.raises(package.SettingError, match="the model answers a message from the user"):
         model.chat([{"role": "assistant", "content": "hello"}])

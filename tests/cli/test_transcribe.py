@@ -95,7 +95,7 @@ def test_a_model_is_measured_on_transcripts(folder: Path, chainrule: Callable[..
     assert "none.wav: cannot be read" in odd.err
     for arguments, message in (
         ((folder / "model", folder / "t.tsv", folder / "t.tsv"), "is measured on one file or folder"),
-        ((folder / "lm", folder / "t.tsv", "--lm", folder / "lm"), "--lm is for speech models"),
+        ((folder / "lm", folder / "t.tsv", "--lm", folder / "lm"), "--lm is for a speech model"),
         ((folder / "model",), "TEXTS is missing"),
     ):
         refused = chainrule("evaluate", *arguments)
@@ -133,7 +133,7 @@ def test_a_run_leaves_out_what_it_cannot_learn_and_a_finished_one_is_known(
     assert (other.status, "the run has ended, with other settings: stacked was 3 and is 2" in other.err) == (1, True)
     assert chainrule(*train_it, "--strict", "--overwrite").status == 1
     assert "family      speech" in chainrule("info", tmp_path / "m").out
-    assert "hears, and is no model of texts" in chainrule("score", tmp_path / "m", tmp_path / "t.tsv").err
+    assert "hears sounds (chainrule transcribe, " in chainrule("score", tmp_path / "m", tmp_path / "t.tsv").err
 
 
 def test_made_sounds_are_the_same_on_every_machine() -> None:

@@ -28,7 +28,7 @@ def test_a_line_is_written_for_each_line_that_is_read(chainrule, mt: Path, stdin
     assert len(plain.lines) == 3
     assert plain.err == ""
     assert plain.lines[1] == ""
-    model = chainrule.load(mt, chainrule.Seq2SeqModel)
+    model = package.load(mt, package.Seq2SeqModel)
     expected = model.write(["zwei hunde", "ein mann liest"], max_tokens=6)
     assert [plain.lines[0], plain.lines[2]] == [texts[0].text for texts in expected]
     given = model.given("zwei hunde")
@@ -61,7 +61,7 @@ def test_lists_alignments_and_json(chainrule, mt: Path, stdin) -> None:
 
 
 def test_bad_input_is_a_one_line_error(chainrule, mt: Path, pairs: list[Path], stdin, tmp_path: Path) -> None:
-    assert "train.de: is a file; expected the folder" in chainrule("translate", pairs[0], pairs[1]).error
+    assert "train.de: a model is a folder" in chainrule("translate", pairs[0], pairs[1]).error
     stdin(b"ein hund\n" + b"a " * 600 + b"\n")
     refused = chainrule("translate", mt, "--max-tokens", 3)
     assert "line 2: the source has 600 tokens; the model reads at most 511" in refused.err
@@ -111,7 +111,7 @@ def test_texts_begin_with_given_words_which_are_scored(chainrule, mt: Path, stdi
     [found] = chainrule(*arguments, "--json").json["texts"]
     assert found["tokens"][:2] == ["a", "dog"]
     assert len(found["attention"]) == len(found["tokens"]) + (found["ending"] == "end")
-    model = chainrule.load(mt, chainrule.Seq2SeqModel)
+    model = package.load(mt, package.Seq2SeqModel)
     if found["ending"] == "end":
         assert model.given("zwei hunde").score([found["text"]])[0] == pytest.approx(found["log_prob"], abs=1e-3)
     else:
@@ -212,7 +212,7 @@ def test_the_tree_of_a_translation_has_the_text_that_is_printed(chainrule, mt: P
     assert result.status == 0, result.err
     drawn = json.loads(tree.read_text())
     nodes = drawn["nodes"]
-    model = chainrule.load(mt, chainrule.Seq2SeqModel)
+    model = package.load(mt, package.Seq2SeqModel)
     [[best]] = model.write(["zwei hunde"], package.BeamConfig(size=2, rank_by="mean", stop="likely"), max_tokens=4)
     assert result.lines == ["", best.text]
     path = [nodes[i] for i in drawn["best"]]

@@ -100,7 +100,7 @@ def test_words_that_stand_together(tmp_path, chainrule) -> None:
         (("odd", "WORDS", "word1", "word2"), "the words are word1, word2; expected three or more"),
         (("evaluate", "WORDS", "--restrict", "5"), "give similarity, a set of pairs, or analogies, or both"),
         (("evaluate", "WORDS", "--similarity", "nowhere.txt"), "nowhere.txt"),
-        (("score", "WORDS", "CORPUS"), "holds word vectors, not a language model: nearest, analogy, odd, map and"),
+        (("score", "WORDS", "CORPUS"), "compares words: nearest, analogy, odd, map and evaluate take it"),
         (("evaluate", "WORDS"), "words holds word vectors; measure them with --similarity or --analogies"),
         (("evaluate", "WORDS", "--similarity", "few.txt", "--restrict", "5"), "--restrict is for analogies"),
         (("evaluate", "WORDS", "--analogies", "few.txt", "--unknown", "zero"), "--unknown is for similarity"),

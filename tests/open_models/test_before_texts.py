@@ -13,7 +13,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 
 import chainrule
 from chainrule.features.open.gguf.tokenizer import adds_begin
-from chainrule.models.origin import TokenIdMap, name_before
+from chainrule.models.files.origin import TokenIdMap, name_before
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,7 +17,7 @@ from tiny_models import CAUSAL, save, shaken
 from tiny_tokenizers import END, TEXTS, byte_level
 
 import chainrule
-from chainrule.models.origin import TokenIdMap
+from chainrule.models.files.origin import TokenIdMap
 from chainrule.neural.encoders.transformer import Transformer
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def test_a_text_begins_with_the_token_that_is_asked_for(name: str, tmp_path: Pat
     assert following == pytest.approx(expected[2], abs=pair.tolerance)
     with pytest.raises(chainrule.SettingError, match=r"bos is '<.ends.>', and the model has no such token; .*<.end.>"):
         chainrule.load(tmp_path / "model", bos="<|ends|>")
-    with pytest.raises(chainrule.SettingError, match="bos is 5; expected the name of a token"):
+    with pytest.raises(chainrule.SettingError, match="bos is 5; expected a string or nothing"):
         chainrule.load(tmp_path / "model", bos=5)  # type: ignore[call-overload]
 
 

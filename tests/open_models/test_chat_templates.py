@@ -16,7 +16,7 @@ import chainrule
 from chainrule.decoding.chat.messages import Message
 from chainrule.decoding.chat.template import ChatFormat, _StandIns
 from chainrule.errors import ModelFormatError, SettingError
-from chainrule.models.origin import TokenIdMap
+from chainrule.models.files.origin import TokenIdMap
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,7 @@ from tiny_models import CAUSAL, save, shaken
 from tiny_tokenizers import TEXTS, byte_level
 
 import chainrule
-from chainrule.models.origin import TokenIdMap
+from chainrule.models.files.origin import TokenIdMap
 
 if TYPE_CHECKING:
     from pathlib import Path

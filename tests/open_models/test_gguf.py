@@ -25,7 +25,7 @@ import chainrule
 from chainrule import ModelFormatError
 from chainrule.base.bfloat16 import widen
 from chainrule.features.open.gguf.tokenizer import definition_of_gguf
-from chainrule.models.origin import TokenIdMap
+from chainrule.models.files.origin import TokenIdMap
 from chainrule.neural.saving import arrays_of
 from chainrule.storage.gguf import BLOCK_TYPES, dequantise, open_gguf
 

@@ -15,7 +15,7 @@ from tiny_tokenizers import TEXTS, masked_byte_level, unigrams, word_pieces
 
 import chainrule
 from chainrule import ModelFormatError
-from chainrule.models.origin import TokenIdMap
+from chainrule.models.files.origin import TokenIdMap
 
 if TYPE_CHECKING:
     from pathlib import Path

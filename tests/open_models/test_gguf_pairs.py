@@ -15,7 +15,7 @@ from tiny_tokenizers import SOURCES, TEXTS, unigrams
 
 import chainrule
 from chainrule import ModelFormatError, OutputError
-from chainrule.models.origin import TokenIdMap
+from chainrule.models.files.origin import TokenIdMap
 
 if TYPE_CHECKING:
     from pathlib import Path

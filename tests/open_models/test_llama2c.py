@@ -11,7 +11,7 @@ from tiny_files import llama_of_512, write_llama2c
 
 import chainrule
 from chainrule import ModelFormatError
-from chainrule.models.origin import TokenIdMap
+from chainrule.models.files.origin import TokenIdMap
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,5 +64,5 @@ def test_a_file_that_is_cut_off_says_so(theirs: Any, tmp_path: Path) -> None:
     with pytest.raises(ModelFormatError, match=r"tiny\.bin: has [\d,]+ bytes; .* llama2\.c, .* was cut off"):
         chainrule.load(path)
     path.write_bytes(bytes(range(1, 200)))
-    with pytest.raises(ModelFormatError, match=r"tiny\.bin: a model is a folder, .* one of llama2\.c, or"):
+    with pytest.raises(ModelFormatError, match=r"tiny\.bin: a model is a folder, .* one of llama2\.c, "):
         chainrule.load(path)

@@ -16,7 +16,7 @@ from tokenizers import Tokenizer
 import chainrule
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.features.open.network.distances import deberta_buckets
-from chainrule.models.origin import TokenIdMap
+from chainrule.models.files.origin import TokenIdMap
 from chainrule.neural.config import MaskedConfig
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from chainrule.decoding.limits import Constraints
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.features.open.architectures import ARCHITECTURES
 from chainrule.features.open.mapping import write_settings
-from chainrule.models.origin import TokenIdMap
+from chainrule.models.files.origin import TokenIdMap
 from chainrule.neural.layers.positions import Sinusoidal, two_sided_buckets
 
 if TYPE_CHECKING:
@@ -374,7 +374,7 @@ def test_broken_tokenizers_are_named(file: str, content: bytes | None, message: 
 
 def test_a_model_of_pairs_is_no_model_of_one_text(tmp_path: Path) -> None:
     pair = Pair("t5", tmp_path)
-    with pytest.raises(ModelFormatError, match="is a seq2seq model"):
+    with pytest.raises(SettingError, match="writes texts given others"):
         chainrule.load(pair.folder, chainrule.Model)
     assert chainrule.info(pair.folder).family == "conditional"
     maps = chainrule.attend(pair.ours, "die Katze", "the cat")

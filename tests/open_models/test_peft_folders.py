@@ -19,7 +19,7 @@ from tiny_tokenizers import TEXTS, byte_level
 
 import chainrule
 from chainrule.errors import ModelFormatError, OutputError, SettingError
-from chainrule.models.origin import TokenIdMap
+from chainrule.models.files.origin import TokenIdMap
 from chainrule.neural.adapters import LowRank, adapter_arrays, adapter_matrices, adapters_of, without_adapters
 from chainrule.neural.config import llama
 from chainrule.neural.layers.attention import attend

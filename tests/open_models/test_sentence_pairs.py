@@ -14,7 +14,7 @@ from tiny_tokenizers import tokenizer_of
 import chainrule
 from chainrule.features.classify.labelled_pairs import LabelledPair, Pair
 from chainrule.features.classify.network.classifier import FineTunedClassifier
-from chainrule.models.origin import TokenIdMap
+from chainrule.models.files.origin import TokenIdMap
 from chainrule.neural.sentence_pairs import join_sentences
 from chainrule.text.units import UnitTokens
 from chainrule.training.defaults import Recipe

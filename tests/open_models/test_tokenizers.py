@@ -14,7 +14,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 
 import chainrule
 from chainrule.features.open.sentencepiece import definition_of_file, definition_of_merged, merges_of_scores
-from chainrule.models.origin import TokenIdMap
+from chainrule.models.files.origin import TokenIdMap
 from chainrule.text.tokenization.subword import Subword
 from chainrule.text.tokenization.tokenizer import Tokenizer as OurTokenizer
 from chainrule.text.tokenization.vocabulary import Vocabulary

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from chainrule.errors import WrongModelError
+from chainrule.kinds import rows
 
 if TYPE_CHECKING:
     import os
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from chainrule.base.progress import Progress
     from chainrule.decoding.chat.conversation import Answering
     from chainrule.drawing.drawn import Drawn
-    from chainrule.models.drafting import Drafting
     from chainrule.models.model_info import ModelInfo
     from chainrule.models.open_options import OpenOptions
     from chainrule.models.progress_line import ProgressOption
@@ -41,6 +41,10 @@ class AnyModel:
         """Return what this model does, in words."""
         return self.capability
 
+    def besides(self) -> str:
+        """Return what it does beside that, in words, for messages that say what it does not."""
+        return ""
+
     def info(self, *, size: int | None = None) -> ModelInfo:
         """Return what is known of the model. size: its bytes on disk, where they are known."""
         raise NotImplementedError
@@ -50,10 +54,15 @@ class AnyModel:
 
         Raises SettingError.
         """
-        raise self._lacks("attention to show")
+        draw = rows("attention").get(self.family)
+        if draw is None:
+            raise self._lacks("attention to show")
+        drawn: Drawn = draw.get()(self, source, target)
+        return drawn
 
-    def answering(self, template: str | None = None, draft: Drafting | None = None) -> Answering:
+    def answering(self, template: str | None = None, draft: Any = None) -> Answering:
         """Return what answers the messages of a conversation. template: in Jinja, in place of the model's own.
+        draft: a `Drafting`.
 
         Raises SettingError.
         """
@@ -88,7 +97,7 @@ def check_kind(model: AnyModel, kind: type[AnyKind]) -> AnyKind:
     """Return the model, if it is one of a kind. Raises WrongModelError if it is another, TypeError if it is none."""
     check_model(model)
     if not isinstance(model, kind):
-        raise WrongModelError(describe_wrong_kind(model.family, model.does(), kind.capability))
+        raise WrongModelError(describe_wrong_kind(model.family, model.does(), kind.capability) + model.besides())
     return model
 
 

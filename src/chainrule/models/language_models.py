@@ -141,7 +141,7 @@ def chat_model(parts: ModelParts, template: str | None = None, engine: Any = Non
     family, location = FAMILIES[parts.family], "the model"
     settings: dict[str, Any] = {"context": family.context(parts.engine), "reads_prompts": family.embeds}
     if origin is not None and family.embeds:
-        from chainrule.models.origin import OpenPromptEncoder, template_of, variables_of
+        from chainrule.models.files.origin import OpenPromptEncoder, template_of, variables_of
 
         splitter: Any = parts.tokenizer.splitter
         source = template or template_of(origin)
@@ -390,7 +390,7 @@ class MaskedModel(ScoringModel, EmbeddingModel):
         """
         origin, splitter = self.record.get("hugging_face"), self.tokenizer.splitter
         if origin is not None and isinstance(splitter, Subword) and mask.strip() and mask in text:
-            from chainrule.models.origin import OpenPromptEncoder
+            from chainrule.models.files.origin import OpenPromptEncoder
 
             number = origin["tokens"]["begin"]
             own = next((name for name, each in splitter.numbers.items() if each == number), None)

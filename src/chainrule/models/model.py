@@ -16,26 +16,22 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 from chainrule.base.arguments import as_path
 from chainrule.errors import SettingError, WrongModelError
+from chainrule.kinds import rows
 from chainrule.models.any_model import AnyModel, describe_wrong_kind
 from chainrule.models.families.table import FAMILIES
-from chainrule.models.files.adapter_files import save_adapter
-from chainrule.models.files.model_card import model_card
-from chainrule.models.files.tokenizers import tokenizer_entry
+from chainrule.models.files.saving import save_folder
 from chainrule.models.files.writing import writer_of
 from chainrule.models.model_info import ModelParts, info_of_model, size_of
 from chainrule.models.open_options import set_reading
 from chainrule.models.progress_line import ProgressOption, callback, shows_progress
-from chainrule.storage.model_folder import SPELLER_ARRAYS, TOKENIZER, VOCABULARY_ARRAYS, save_model
 from chainrule.text.corpus.reading import document_in
 
 if TYPE_CHECKING:
     import os
-    from pathlib import Path
 
     from jaxtyping import Int32, Int64
     from numpy import ndarray
 
-    from chainrule.base.progress import Progress
     from chainrule.drawing.drawn import Drawn
     from chainrule.models.families.family import Quantization, Task
     from chainrule.models.model_info import ModelInfo
@@ -47,32 +43,6 @@ if TYPE_CHECKING:
     from chainrule.text.corpus.reading import Document
     from chainrule.text.tokenization.tokenizer import Tokenizer
     from chainrule.text.tokenization.vocabulary import Markers
-
-
-def save_folder(parts: ModelParts, path: Path, *, overwrite: bool, progress: Progress) -> None:
-    """Saves a model folder; of an adapted model, its adapter alone. Raises OutputError."""
-    if "adapter" in parts.record:
-        save_adapter(parts, path, overwrite=overwrite, progress=progress)
-        return
-    tokenizer = parts.tokenizer
-    settings, arrays = FAMILIES[parts.family].to_state(parts.engine)
-    vocabulary = {VOCABULARY_ARRAYS + name: array for name, array in tokenizer.vocabulary.arrays().items()}
-    speller = {SPELLER_ARRAYS + name: array for name, array in parts.speller.arrays().items()}
-    definition = tokenizer.splitter.definition
-    arrays = {**arrays, **vocabulary, **speller}
-    size = sum(array.nbytes for array in arrays.values()) + len(definition or b"")
-    save_model(
-        path,
-        family=parts.family,
-        settings=settings,
-        tokenizer=tokenizer_entry(tokenizer),
-        arrays=arrays,
-        record=parts.record,
-        card=model_card(info_of_model(parts, size=size).rows()),
-        texts={} if definition is None else {TOKENIZER: definition},
-        overwrite=overwrite,
-        progress=progress,
-    )
 
 
 _DOES: dict[Task, str] = {
@@ -109,33 +79,34 @@ class Model(AnyModel):
         self._speller = speller
         self.base: Model | None = None  # what its adapter stands on, kept so that other adapters share its weights
 
-    @classmethod
-    def open(cls, path: Path, options: OpenOptions, progress: Progress) -> Self:
-        """As `AnyModel.open`; the class is the one that the registry has for the folder's family."""
-        from chainrule.models.files.folders import open_text_model
-
-        return cast("Self", open_text_model(path, options))
-
     def apply(self, options: OpenOptions) -> None:
         """As `AnyModel.apply`; options of networks are for those in mixtures, too."""
         if options.markers is not None:
             self.set_markers(options.markers)
-        set_reading(self, options)
+        set_reading(self.engine, self.tokenizer, self.record, options)
 
     def does(self) -> str:
         """As `AnyModel.does`."""
-        job = FAMILIES[self.family].job
-        return f"{_DOES[job]}{'; it can score, embed and judge minimal pairs' if job == 'fill' else ''}"
+        return _DOES[FAMILIES[self.family].job]
 
-    def attention(self, source: str, target: str | None = None) -> Drawn:
-        """The maps of all layers and heads while the network reads a text. Raises SettingError."""
+    def besides(self) -> str:
+        """As `AnyModel.besides`."""
+        return "; it can score, embed and judge minimal pairs" if FAMILIES[self.family].job == "fill" else ""
+
+    def attention(self, source: Any, target: str | None = None) -> Drawn:
+        """The maps of all layers and heads while a network reads a text; trees for models of these.
+
+        Raises SettingError.
+        """
         from chainrule.models.attending import attend_text
 
+        if self.family in rows("attention"):
+            return super().attention(source, target)
         if target is not None:
             raise SettingError(
-                f"a language model reads one text; leave out the second, {target!r}, or give a seq2seq model"
+                f"a language model reads one text; leave out the target, {target!r}, or give a seq2seq model"
             )
-        return attend_text(self, source)
+        return attend_text(self.require_engine("continue", "fill", "embed"), self.tokenizer, self.record, source)
 
     def drawn_network(self) -> Any:
         """As `AnyModel.drawn_network`."""
@@ -186,7 +157,7 @@ class Model(AnyModel):
         """The engine, if it does one of these jobs. Raises WrongModelError if not; ModelFormatError as `engine`."""
         if FAMILIES[self.family].job not in jobs:
             wanted = " or ".join(_DOES[job] for job in jobs)
-            raise WrongModelError(describe_wrong_kind(self.family, self.does(), wanted))
+            raise WrongModelError(describe_wrong_kind(self.family, self.does(), wanted) + self.besides())
         return self.engine
 
     @property

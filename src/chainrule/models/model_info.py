@@ -13,7 +13,7 @@ from chainrule.drawing.pages import html_table
 from chainrule.evaluation.likelihood import model_signature, token_signature
 from chainrule.models.families.table import FAMILIES
 from chainrule.models.files.model_card import model_rows
-from chainrule.models.origin import name_before
+from chainrule.models.files.origin import name_before
 from chainrule.text.tokenization.subword import Subword
 
 if TYPE_CHECKING:

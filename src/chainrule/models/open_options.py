@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from chainrule.base.options import Options, option
 from chainrule.errors import SettingError
-from chainrule.models.origin import id_of_name
+from chainrule.models.files.origin import id_of_name
 from chainrule.models.progress_line import ProgressOption  # noqa: TC001  # its hint is read
 from chainrule.text.tokenization.config import TokenizerConfig, as_config
 from chainrule.text.tokenization.vocabulary import MARKER_TOKENS, Markers  # its hint is read
@@ -17,8 +17,8 @@ from chainrule.text.tokenization.vocabulary import MARKER_TOKENS, Markers  # its
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from chainrule.models.model import Model
     from chainrule.neural.network import Network
+    from chainrule.text.tokenization.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,27 +131,27 @@ def capabilities_of(engine: Any) -> frozenset[str]:
     return frozenset().union(*(network.capabilities for network in networks_of(engine)))
 
 
-def without_effect(model: Model) -> dict[str, str]:
-    """Return the options that the environment sets and the model has no use for, each with the reason in words."""
-    known = capabilities_of(model.engine)
+def without_effect(engine: Any) -> dict[str, str]:
+    """Return the options that the environment sets and a model has no use for, each with the reason in words."""
+    known = capabilities_of(engine)
     return {name: why for name, (needed, why) in _NEEDS.items() if _said(name) and needed not in known}
 
 
-def set_reading(model: Model, options: OpenOptions) -> None:
-    """Say to the networks of a model how they read texts. Raises SettingError."""
-    known = capabilities_of(model.engine)
+def set_reading(engine: Any, tokenizer: Tokenizer, record: dict[str, Any], options: OpenOptions) -> None:
+    """Say to the networks of a model, given by its parts, how they read texts. Raises SettingError."""
+    known = capabilities_of(engine)
     for name, (needed, why) in _NEEDS.items():
         if getattr(options, name) is not None and needed not in known:
             raise SettingError(f"this model {why}, so there is no {name}; leave it out")
-    stride, begin = _count("window_stride", options.window_stride), _beginning(model, options.bos, known)
+    stride, begin = _count("window_stride", options.window_stride), _beginning(tokenizer, record, options.bos, known)
     cache_bits, float64_layers = _cache_bits(options.cache_bits), _count("float64_layers", options.float64_layers)
-    for network in networks_of(model.engine):
+    for network in networks_of(engine):
         network.set_reading(
             alone=options.is_alone, stride=stride, begin=begin, cache_bits=cache_bits, float64_layers=float64_layers
         )
 
 
-def _beginning(model: Model, bos: str | None, known: frozenset[str]) -> int | None:
+def _beginning(tokenizer: Tokenizer, record: dict[str, Any], bos: str | None, known: frozenset[str]) -> int | None:
     """Return the token that texts begin with, as given, else as the environment says; None for the model's own.
 
     Raises SettingError.
@@ -159,8 +159,8 @@ def _beginning(model: Model, bos: str | None, known: frozenset[str]) -> int | No
     name = _said("bos") if bos is None else bos
     if bos is None and (not name or "beginning" not in known):
         return None
-    splitter, vocabulary = model.tokenizer.splitter, model.tokenizer.vocabulary
-    number = id_of_name(model.record, splitter, vocabulary, name)
+    splitter = tokenizer.splitter
+    number = id_of_name(record, splitter, tokenizer.vocabulary, name)
     if number is None:
         named = [*getattr(splitter, "numbers", {}), *MARKER_TOKENS]
         near = get_close_matches(name, named, 3) or [one for one in named if one.startswith("<|")][:5] or MARKER_TOKENS

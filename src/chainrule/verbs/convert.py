@@ -67,15 +67,15 @@ def convert(
         raise SettingError("bits are those of a compact model; set compact, or leave bits out")
     if to is not None and compact:
         raise SettingError(f"compact models are folders of ours; leave compact out with to={to!r}")
-    if writer is not None:
+    if to is not None and writer is not None:
         writer.check.get()(target, overwrite=overwrite)
     opened = _opened(source, adapter, tokenizer, allow_pickle=allow_pickle, progress=progress)
     if to is not None and writer is not None:
         writer.write.get()(opened, target, settings, overwrite=overwrite, progress=progress)
         return opened
-    if not isinstance(opened, Model):
-        if compact or shards is not None or writer is not None:
-            raise SettingError(f"{source}: {opened.does()}; it has no such form, only that of its own save")
+    if not isinstance(opened, Model):  # which writes what it can
+        if compact or shards is not None:
+            raise SettingError(f"{source}: {opened.does()}; it has no compact form and no shards")
         opened.save(target, overwrite=overwrite, progress=progress)
         return opened
     model = in_layout(opened, compact=compact, bits=bits, progress=progress)
@@ -98,7 +98,7 @@ def _opened(
 ) -> AnyModel:
     """A model, perhaps with another one's adapter. Raises ModelFormatError, SettingError."""
     if adapter is not None:
-        return open_adapter(as_path(adapter, "adapter"), Path(source), exact=OpenOptions().is_exact)
+        return open_adapter(as_path(adapter, "adapter"), Path(source), load, exact=OpenOptions().is_exact)
     return load(source, tokenizer=tokenizer, allow_pickle=allow_pickle, progress=progress)
 
 

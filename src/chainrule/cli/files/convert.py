@@ -36,12 +36,12 @@ from chainrule.cli.shared.parts import with_flags
 from chainrule.cli.shared.screen import note, print_json, progress_bar
 from chainrule.cli.shared.server_options import ModelOrName, ServerOptions
 from chainrule.errors import ChainruleError, SettingError
-from chainrule.kinds import WRITERS
+from chainrule.kinds import writers
 from chainrule.models.files.writing import named_writers
 
 Form: Any = Literal[tuple(named_writers())]
 _SETTINGS: dict[str, Any] = {
-    writer.name.strip("."): writer.settings.get() for writer in WRITERS if writer.settings is not None
+    writer.name.strip("."): writer.settings.get() for writer in writers() if writer.settings is not None
 }
 
 
@@ -125,7 +125,8 @@ def convert(
     (.txt) and .bin: fastText if they have subwords, else word2vec binary.
     """
     from chainrule.models.files.folders import open_adapter
-    from chainrule.models.files.opening import model_class_at
+    from chainrule.models.files.opening import load
+    from chainrule.models.files.recognition import model_class_at
     from chainrule.models.files.writing import writer_of
     from chainrule.models.model import Model
     from chainrule.models.open_options import OpenOptions
@@ -171,7 +172,7 @@ def convert(
         if adapter is None:
             model = open_model(source, config, None, progress, allow_pickle=allow_pickle)
         else:
-            model = open_adapter(adapter, source, exact=OpenOptions().is_exact)
+            model = open_adapter(adapter, source, load, exact=OpenOptions().is_exact)
         if model.is_compact and not compact:
             note(f"{source}: was quantised when it was compacted, and stays so")
         converted = in_layout(model, compact=compact, bits=bits, progress=progress)

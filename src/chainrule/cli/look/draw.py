@@ -12,6 +12,7 @@ from chainrule.base.files import check_new_file
 from chainrule.cli.shared.options import Overwrite, WholeNumber
 from chainrule.cli.shared.screen import progress_bar
 from chainrule.errors import SettingError, prefix_errors
+from chainrule.kinds import rows
 
 
 def attend(
@@ -71,11 +72,12 @@ def attend(
 
     The page is one file and works offline.
     """
-    from chainrule.models.files.opening import load, model_class_at
+    from chainrule.models.files.opening import load
+    from chainrule.models.files.recognition import model_class_at
     from chainrule.models.model import Model
 
     kind: Any = model_class_at(model) or Model
-    together = getattr(kind, "attention_beside", None)
+    together = rows("attention beside").get(getattr(kind, "family", ""))
     if beside and together is None:
         raise SettingError("--beside is for captioners; leave it out")
     if output.suffix.lower() not in kind.attention_files:
@@ -86,7 +88,7 @@ def attend(
         opened = {os.fspath(path): load(path, kind, progress=progress) for path in (model, *beside)}
         with prefix_errors(str(model)):
             first = opened[os.fspath(model)]
-            drawn = first.attention(text, target) if together is None else together(opened, text, target)
+            drawn = first.attention(text, target) if together is None else together.get()(opened, text, target)
     drawn.save(output, overwrite=overwrite)
     print(f"{output}: {drawn.contents}")
 

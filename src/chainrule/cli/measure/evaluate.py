@@ -115,7 +115,7 @@ def evaluate(
     A speech model is given sounds with transcripts in place of texts: word and
     character error rates, and with --lm what a language model takes off them.
     """
-    from chainrule.models.files.opening import kind_at
+    from chainrule.models.files.recognition import kind_at
     from chainrule.models.language_models import CausalModel
 
     if minimal_pairs is not None or suites is not None:
@@ -126,7 +126,7 @@ def evaluate(
             raise CycloptsError(msg=f"{name} takes files; standard input is /dev/stdin there.")
         if texts:
             raise CycloptsError(msg=f"TEXTS and {name} are both given; choose one.")
-        if reading != DEFAULT_READING:
+        if reading != DEFAULT_READING or any(flags[family] != kind.none for family, kind in _KINDS.items()):
             raise CycloptsError(msg=f"The options that say how to read texts are for TEXTS, not for {name}.")
     if suites is not None:
         if not ends:
@@ -141,9 +141,10 @@ def evaluate(
     for other, value in flags.items():
         also = _KINDS[family].also if family in _KINDS else ()
         if value != _KINDS[other].none and other not in (family, *also):
-            given = ", ".join(f"--{name.replace('_', '-')}" for name in _given(value))
+            names = [f"--{name.replace('_', '-')}" for name in _given(value)]
             does = "a language model" if kind is None else kind.title
-            raise CycloptsError(msg=f"{given}: for {kinds()[other].title}; {model} is {does}.")
+            given = f"{', '.join(names)} {'is' if len(names) == 1 else 'are'}"
+            raise CycloptsError(msg=f"{given} for {kinds()[other].title}, and {model} is {does}.")
     if family in _KINDS:
         shared = Given(texts, reading, tokenizer, markers, ends, strict, json, flags)
         _KINDS[family].measure(model, flags[family], shared)

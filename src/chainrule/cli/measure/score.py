@@ -33,11 +33,11 @@ from chainrule.verbs.text_options import SurprisalOptions
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from chainrule.cli.shared.texts import ReadSource
     from chainrule.evaluation.surprisal import By
     from chainrule.models.model import Model
     from chainrule.models.scoring_model import ScoringModel
     from chainrule.text.corpus.block import Block
+    from chainrule.text.corpus.corpus import ReadSource
 
 _PART_BYTES = 1 << 18  # that one thread scores at a time
 _SHOWN = 10  # empty texts whose numbers a note says

@@ -72,7 +72,7 @@ def open_model(
                 f"--markers has no effect on {path}, whose tokens are pieces of words or characters: a literal <unk> "
                 "is read like any other text"
             )
-        for name, why in without_effect(model).items():
+        for name, why in without_effect(model.engine).items():
             note(f"--{name.replace('_', '-')} has no effect on {path}, which {why}")
     return model
 

@@ -11,17 +11,15 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.base.progress import Progress, silent
 from chainrule.base.tables import count_of
 from chainrule.cli.shared.options import Flags, Needs, WholeNumber, given_settings, refuse
 from chainrule.cli.shared.screen import note
 from chainrule.errors import SettingError
 from chainrule.kinds import rows
-from chainrule.text.corpus.corpus import Source
 from chainrule.text.corpus.reading import UTF_8, Reading, document_in, is_utf_8, text_suffix
 
 if TYPE_CHECKING:
@@ -29,20 +27,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from chainrule.errors import TextError
-    from chainrule.text.corpus.block import Block
-    from chainrule.text.corpus.corpus import Corpus
+    from chainrule.text.corpus.corpus import Corpus, ReadSource, Source
     from chainrule.text.corpus.records import OnBad
-
-
-class ReadSource(Source, Protocol):
-    """A text that a verb reads: files of lines and records, or of trees."""
-
-    @property
-    def paths(self) -> list[str]:
-        """Its files, without standard input."""
-
-    def blocks_as_they_come(self, progress: Progress = silent, task: str = "reading") -> Iterator[Block]:
-        """As `blocks`, but the documents of a pipe as soon as they arrive."""
 
 
 @Parameter(name="*")

@@ -43,14 +43,6 @@ class ClassifierModel(Model):
 
     capability: ClassVar[str] = "labels texts"
 
-    def attention(self, source: Any, target: str | None = None) -> Drawn:
-        """What the network makes of each node of a tree; classifiers of other inputs have no such drawing."""
-        draw = rows("classify.attention").get(getattr(self.classifier, "reads", "text"))
-        if draw is None or target is not None:
-            return super().attention(source, target)
-        drawn: Drawn = draw.get()(self, source)
-        return drawn
-
     @property
     def reads_pictures(self) -> bool:
         """As `Model.reads_pictures`."""

@@ -18,7 +18,7 @@ from chainrule.features.open.architectures import ARCHITECTURES, VARIANTS
 from chainrule.features.open.mapping import differences, layers_of, read_settings, write_settings
 from chainrule.features.open.network.config import opened
 from chainrule.features.open.sentence_encoders import without_output
-from chainrule.models.origin import TokenIdMap
+from chainrule.models.files.origin import TokenIdMap
 from chainrule.protocol import BEGIN, END, UNKNOWN
 from chainrule.storage import hugging_face
 from chainrule.storage.config_json import CONFIG

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.features.open.architecture import Architecture
-    from chainrule.models.origin import TokenIdMap
+    from chainrule.models.files.origin import TokenIdMap
     from chainrule.storage.hugging_face import Checkpoint
 
     Json = dict[str, Any]

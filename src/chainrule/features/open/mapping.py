@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from chainrule.features.open.architecture import Architecture, Tensor
     from chainrule.features.open.quantised import StoredMatrix
-    from chainrule.models.origin import TokenIdMap
+    from chainrule.models.files.origin import TokenIdMap
     from chainrule.neural.config import NetworkConfig
     from chainrule.storage.hugging_face import Checkpoint
 

@@ -15,6 +15,7 @@ from chainrule.features.open.llama2c import describe_wrong_size, open_llama2c
 from chainrule.kinds import kinds
 from chainrule.models.families.table import FAMILIES
 from chainrule.models.files.folders import build_model, open_adapter
+from chainrule.models.files.opening import load
 from chainrule.storage.config_json import CONFIG
 from chainrule.storage.hugging_face import open_folder, read_json
 from chainrule.storage.model_folder import base_of
@@ -34,7 +35,7 @@ CAPTIONER = "vision-encoder-decoder"  # as a model_type of Hugging Face
 def open_peft(path: Path, options: OpenOptions, progress: Progress) -> Model:
     """Open a folder of peft's, on the base that it names. Raises ModelFormatError, SettingError."""
     base = base_of(path, read_config(path).get("base_model_name_or_path"))
-    return open_adapter(path, base, exact=options.is_exact)
+    return open_adapter(path, base, load, exact=options.is_exact)
 
 
 def class_of_folder(path: Path) -> type[AnyModel] | None:

@@ -178,7 +178,8 @@ def _scorers(
     """Opens the models and returns their scorers by name. Raises ModelFormatError, SettingError."""
     from chainrule.features.rescore.rescore import hypothesis_scorer
     from chainrule.features.seq2seq.model import Seq2SeqModel
-    from chainrule.models.files.opening import load, model_class_at
+    from chainrule.models.files.opening import load
+    from chainrule.models.files.recognition import model_class_at
 
     scorers: dict[str, HypothesisScorer] = {}
     for given in models:

@@ -31,10 +31,10 @@ from chainrule.features.seq2seq.options import MeasureOptions, SampleOptions, Wr
 from chainrule.models.any_model import AnyModel
 from chainrule.models.config import ChatOptions
 from chainrule.models.files.model_card import model_card
+from chainrule.models.files.origin import TokenIdMap
 from chainrule.models.files.tokenizers import tokenizer_entry, tokenizer_from
 from chainrule.models.language_models import BeamTree, CausalModel
 from chainrule.models.model_info import info_of_network, size_of
-from chainrule.models.origin import TokenIdMap
 from chainrule.models.progress_line import ProgressOption, callback, showing, shows_progress
 from chainrule.neural.config import settings_of
 from chainrule.protocol import BEGIN, END
@@ -61,7 +61,6 @@ if TYPE_CHECKING:
 
     from chainrule.base.progress import Progress
     from chainrule.decoding.config import Limits, SamplingConfig
-    from chainrule.drawing.attention import AttentionMaps
     from chainrule.features.seq2seq.network.model import NeuralSeq2SeqModel
     from chainrule.models.drafting import Drafting
     from chainrule.models.model_info import ModelInfo
@@ -151,16 +150,11 @@ class Seq2SeqModel(AnyModel):
             model = put_together_pair(entry.settings.get("network"), weights, sizes)
         return cls(model, source, target, entry.record)
 
-    def attention(self, source: str, target: str | None = None) -> AttentionMaps:
-        """The maps of both sides and between them. target: by default what it writes. Raises SettingError."""
-        from chainrule.features.seq2seq.attend import attend_pair
-
-        return attend_pair(self, source, target)
-
     def answering(self, template: str | None = None, draft: Drafting | None = None) -> PairChat:
         """As `AnyModel.answering`; the history of the conversation is the source."""
-        if template is not None or draft is not None:
-            raise SettingError("template and draft are for models that continue texts; this one reads conversations")
+        for name, value in (("template", template), ("draft", draft)):
+            if value is not None:
+                raise SettingError(f"{name} is for models that continue texts; this one reads conversations")
         return PairChat(self.generator)
 
     def drawn_network(self) -> Any:

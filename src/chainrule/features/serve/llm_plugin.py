@@ -126,7 +126,8 @@ class ChainruleModel(llm.Model):
     def _answering(self) -> Answering | None:
         """What answers conversations; None for a model that continues texts only."""
         from chainrule.features.seq2seq.model import PairChat, Seq2SeqModel
-        from chainrule.models.files.opening import load, model_class_at
+        from chainrule.models.files.opening import load
+        from chainrule.models.files.recognition import model_class_at
 
         if model_class_at(Path(self.path)) is Seq2SeqModel:
             return PairChat(load(self.path, Seq2SeqModel).generator)

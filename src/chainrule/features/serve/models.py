@@ -27,10 +27,11 @@ from chainrule.features.serve.generation.scheduler import Scheduler
 from chainrule.features.serve.generation.tokens import TokenNames, TokenRows, finite, token_arrays
 from chainrule.features.serve.generation.work import Call, PendingRequest
 from chainrule.features.vision.model import CaptionModel
-from chainrule.models.adapters import share_as_base, shared_base
 from chainrule.models.drafting import Drafting, why_not_drafted
 from chainrule.models.families.table import FAMILIES
-from chainrule.models.files.opening import load, model_class_at, open_drafting
+from chainrule.models.files.adapters import share_as_base, shared_base
+from chainrule.models.files.opening import load, open_drafting
+from chainrule.models.files.recognition import model_class_at
 from chainrule.models.language_models import CausalModel
 from chainrule.models.model import Model
 from chainrule.models.open_options import OpenOptions

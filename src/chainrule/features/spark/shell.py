@@ -61,8 +61,9 @@ def _train_on_spark(
     compact: bool,
 ) -> None:
     """Trains on Spark in place of this machine. Raises CycloptsError, SettingError, TextError, ServiceError."""
-    from chainrule.features.spark import check_training, local_session
-    from chainrule.features.spark import train as train_on_spark
+    from chainrule.features.spark.session import local_session
+    from chainrule.features.spark.training import check_training
+    from chainrule.features.spark.training import train as train_on_spark
 
     if flags.spark is None:
         raise CycloptsError(msg="--shards needs --spark; chainrule convert --shards cuts a model that is trained.")

@@ -80,8 +80,6 @@ def attend_sound(model: SpeechModel, sound: Sound | str | os.PathLike[str], text
 
     sound: a file, or a `Sound`. text: by default what the model writes. Raises TextError where the text has a character
     that the model never writes, or more of them than the sound has steps; SettingError where nothing was heard.
-
-    good:  chainrule.attend(model, "hello.wav").save("hello.html")
     """
     aligned = model.align(sound, text)
     if not aligned.characters:

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.base.progress import Progress
-    from chainrule.features.speech.draw_alignment import SoundAlignment
     from chainrule.features.speech.network import SpeechNetwork
     from chainrule.features.speech.sounds.transcripts import Transcript
     from chainrule.models.model_info import ModelInfo
@@ -85,12 +84,6 @@ class SpeechModel(AnyModel):
             weights = {name: array for name, array in arrays.items() if not name.startswith(VOCABULARY_ARRAYS)}
             network = put_together_speech(entry.settings.get("network"), weights)
         return cls(network, entry.record)
-
-    def attention(self, source: Sound | str | os.PathLike[str], target: str | None = None) -> SoundAlignment:
-        """When each character of a text is heard. target: by default what the model writes. Raises TextError."""
-        from chainrule.features.speech.draw_alignment import attend_sound
-
-        return attend_sound(self, source, target)
 
     def drawn_network(self) -> Any:
         """As `AnyModel.drawn_network`."""

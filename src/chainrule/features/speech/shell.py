@@ -314,6 +314,8 @@ def measure_speech(model: Path, measuring: SpeechMeasuring, given: Given) -> Non
 
     if given.reading != DEFAULT_READING:
         raise CycloptsError(msg=f"{model} is measured on sounds; leave out the options that say how to read texts.")
+    if not given.texts:
+        raise CycloptsError(msg="TEXTS is missing.")
     if len(given.texts) != 1:
         raise CycloptsError(msg="A speech model is measured on one file or folder of sounds with transcripts.")
     with _warnings_as_notes(), progress_bar() as progress:

@@ -71,6 +71,15 @@ def reads_trees(model: Model) -> bool:
     return model.family == "tree"
 
 
+def attend_tree(model: Model, tree: str, target: str | None) -> TreeDrawings:
+    """As `draw_trees`, for `chainrule attend`. Raises SettingError also where a target is given."""
+    if target is not None:
+        raise SettingError(f"reads one tree; leave out the target, {target!r}")
+    if not reads_trees(model):
+        raise SettingError("labels no trees, so there is nothing to draw; expected a classifier of trees")
+    return draw_trees(model, tree)
+
+
 def draw_trees(model: Model, trees: str | Sequence[Tree]) -> TreeDrawings:
     """Draws trees with what a model makes of each node.
 

@@ -254,6 +254,7 @@ class WordVectors(AnyModel):
         """
         target, on_progress = as_path(path), callback(progress)
         suffix = suffix_of(target)
+        check_vectors_target(target, overwrite=overwrite)
         if suffix is None or target.is_dir():
             self._save_folder(target, overwrite=overwrite)
             return

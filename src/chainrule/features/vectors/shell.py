@@ -62,7 +62,7 @@ def nearest_words(
     the word.
     """
     from chainrule.features.vectors.model import WordVectors
-    from chainrule.models.files.opening import model_class_at
+    from chainrule.models.files.recognition import model_class_at
 
     given = given_settings(options)
     if model.is_file() or model_class_at(model) is WordVectors:

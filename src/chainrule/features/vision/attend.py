@@ -83,7 +83,7 @@ def attend_picture(
 
     good:  chainrule.attend_picture({"soft": soft, "hard": hard}, "dog.jpg").save("attention.html")
     """
-    named = {models.model.network.config.attention: models} if isinstance(models, CaptionModel) else dict(models)
+    named = {_name_of(models): models} if isinstance(models, CaptionModel) else dict(models)
     if not named:
         raise SettingError("no model is given; give at least one")
     shown = as_picture(cast("Any", picture.picture) if isinstance(picture, CaptionedPicture) else picture)
@@ -94,6 +94,15 @@ def attend_picture(
     scale = max(1, math.ceil(_LONGER / max(frame.height, frame.width)))
     large = replace(frame, height=scale * frame.height, width=scale * frame.width, colours="rgb")
     return PictureAttention(Path(shown.name).name, fit_to_frame(shown, large), captions, unit)
+
+
+def attend_caption(model: CaptionModel, picture: Any, caption: str | None) -> PictureAttention:
+    """As `attend_picture`, of one captioner."""
+    return attend_picture({_name_of(model): model}, picture, caption)
+
+
+def _name_of(model: CaptionModel) -> str:
+    return model.model.network.config.attention
 
 
 def attention_steps(model: CaptionModel, source: Any, tokens: Int32[ndarray, " T"]) -> Float32[ndarray, "T+1 h w"]:

@@ -37,7 +37,7 @@ from chainrule.text.tokenization.tokenizer import documents_of
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
     from typing import Self
 
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from chainrule.decoding.limits import Constraints
     from chainrule.decoding.sampling import Ending
     from chainrule.features.seq2seq.network.model import NeuralSeq2SeqModel
-    from chainrule.features.vision.attend import PictureAttention
     from chainrule.features.vision.network.config import PictureLabelling
     from chainrule.features.vision.regions import RegionReader
     from chainrule.models.model_info import ModelInfo
@@ -127,19 +126,6 @@ class CaptionModel(AnyModel):
             if regions is not None:
                 check_regions_suit(regions, model.network.config)
         return cls(model, encoder if regions is None else regions.encoder, tokenizer, entry.record, regions)
-
-    def attention(self, source: Any, target: str | None = None) -> PictureAttention:
-        """The attention over a picture while a caption is written. target: by default the likeliest caption."""
-        return self.attention_beside({self.model.network.config.attention: self}, source, target)
-
-    @staticmethod
-    def attention_beside(
-        models: Mapping[str, CaptionModel], source: Any, target: str | None = None
-    ) -> PictureAttention:
-        """The attention of several captioners, by the names that are shown. Raises SettingError, TextError."""
-        from chainrule.features.vision.attend import attend_picture
-
-        return attend_picture(models, source, target)
 
     def drawn_network(self) -> Any:
         """As `AnyModel.drawn_network`."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from chainrule.errors import opening_folder
-from chainrule.kinds import kinds
-from chainrule.models.adapters import adapted, open_base
+from chainrule.kinds import kind_named
 from chainrule.models.families.table import FAMILIES
+from chainrule.models.files.adapters import adapted, open_base
 from chainrule.models.files.tokenizers import tokenizer_from
 from chainrule.storage.model_folder import SPELLER_ARRAYS, TOKENIZER, VOCABULARY_ARRAYS, base_of, open_model
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from chainrule.models.model import Model
@@ -31,19 +32,24 @@ def build_model(
     mapped: MappedFile | None = None,
 ) -> Model:
     """A model of a family, as the class that its row names. The arguments are those of `Model`."""
-    model: Model = kinds()[family].model.get()(family, engine, tokenizer, record, speller, mapped=mapped)
+    kind = kind_named(family)
+    assert kind is not None  # whoever made the engine knows the family
+    model: Model = kind.model.get()(family, engine, tokenizer, record, speller, mapped=mapped)
     return model
 
 
-def open_text_model(path: Path, options: OpenOptions) -> Model:
-    """Open a folder of ours. Raises ModelFormatError, SettingError."""
+def open_text_model(path: Path, options: OpenOptions, load: Callable[..., Model]) -> Model:
+    """Open a folder of ours that has one tokenizer. load: opens the base of an adapter.
+
+    Raises ModelFormatError, SettingError.
+    """
     from chainrule.ngram.speller import speller_from_arrays
 
     entry, arrays, texts, mapped = open_model(path)
     if "adapter" in entry.settings:
         said = entry.settings["adapter"]
         named = [said.get("beside"), said.get("base")] if isinstance(said, dict) else []
-        return open_adapter(path, base_of(path, *named), exact=options.is_exact)
+        return open_adapter(path, base_of(path, *named), load, exact=options.is_exact)
     if options.copy:
         arrays = {name: array.copy() for name, array in arrays.items()}
         mapped.check()
@@ -72,12 +78,14 @@ def _is_in_blocks(model: Model) -> bool:
     return rounds_activations(model.engine.network)
 
 
-def open_adapter(path: Path, base: Path, *, exact: bool) -> Model:
+def open_adapter(path: Path, base: Path, load: Callable[..., Model], *, exact: bool) -> Model:
     """Open a model with an adapter, from a folder of ours or from what others write, on the model at another path.
+
+    load: opens that.
 
     Raises ModelFormatError, SettingError.
     """
-    own = open_base(base, exact)
+    own = open_base(base, exact, load)
     engine, record = adapted(path, own)
     model = build_model(own.family, engine, own.tokenizer, record, own.speller)
     model.base = own

@@ -56,8 +56,8 @@ def write_arpa_file(model: AnyModel, path: Path, settings: None, *, overwrite: b
 
 
 def is_arpa(path: Path) -> bool:
-    """Return whether this is the name of an ARPA file."""
-    return ends_in(path, ARPA_SUFFIXES)
+    """Return whether this is an ARPA file, by its name."""
+    return ends_in(path, ARPA_SUFFIXES) and path.is_file()
 
 
 def open_arpa(path: Path, options: OpenOptions, progress: Progress) -> CausalModel:

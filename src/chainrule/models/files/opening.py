@@ -10,20 +10,21 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, cast, overload
 from chainrule.base.arguments import as_path
 from chainrule.base.memory import collection_paused
 from chainrule.base.options import takes
-from chainrule.errors import ChainruleError, ModelFormatError, SettingError, WrongModelError, prefix_errors
-from chainrule.kinds import KINDS, OPENERS, kinds
+from chainrule.errors import ChainruleError, SettingError, WrongModelError, prefix_errors
+from chainrule.kinds import kinds
 from chainrule.models.any_model import AnyKind, AnyModel, check_kind, describe_wrong_kind
+from chainrule.models.files.folders import open_text_model
+from chainrule.models.files.recognition import class_at, opener_of
+from chainrule.models.model import Model
 from chainrule.models.open_options import OpenOptions
 from chainrule.models.progress_line import ProgressOption, callback, showing, shows_progress
-from chainrule.storage.config_json import read_config
-from chainrule.storage.gguf import describe_wrong_magic
 from chainrule.storage.hugging_face import is_hugging_face, open_folder
-from chainrule.storage.model_folder import open_model, saved_family
+from chainrule.storage.model_folder import open_model
+from chainrule.text.tokenization.config import TokenizerConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from chainrule.kinds import Kind, Opener
     from chainrule.models.drafting import Drafting
     from chainrule.models.model_info import ModelInfo
 
@@ -75,76 +76,37 @@ def load(path: str | os.PathLike[str], kind: type[AnyModel] | None = None, *, op
     known = class_at(folder, opener)
     with prefix_errors(os.fspath(path)):
         if known is not None:
-            options.check_taken(known.open_options, known.capability)
+            if hasattr(known, "family"):
+                options.check_taken(known.open_options, kinds()[known.family].title)
             if kind is not None and hasattr(known, "family") and not issubclass(known, kind):
                 raise WrongModelError(describe_wrong_kind(known.family, known.capability, kind.capability))
     with showing(options.progress) as progress:
         if opener is not None:
             model: AnyModel = opener.opened.get()(folder, options, progress)
+        elif known is not None and issubclass(known, Model):
+            model = open_text_model(folder, options, load)
         else:
             assert known is not None
             model = known.open(folder, options, progress)
     with prefix_errors(os.fspath(path)):
+        if folder.is_dir() and isinstance(model, Model):
+            _check_tokenizer(model, options.tokenizer_config)
         model.apply(options)
         return model if kind is None else check_kind(model, kind)
 
 
-def opener_of(path: Path) -> Opener | None:
-    """Return the row of what others write that a path is; None for a folder of ours.
-
-    Raises ModelFormatError where a file is nothing that can be opened.
-    """
-    if saved_family(path) is not None:
-        return None
-    found = next((opener for opener in OPENERS if opener.recognises.get()(path)), None)
-    if found is None and path.is_file():
-        wrong = describe_wrong_magic(path)
-        expected = "; ".join(opener.title for opener in OPENERS if opener.title)
-        raise ModelFormatError(f"{path}: {wrong or f'a model is a folder or a file: {expected}'}")
-    return found
-
-
-def class_at(path: Path, opener: Opener | None) -> type[AnyModel] | None:
-    """Return the class that `load` would give; None where only opening it shows that. opener: as `opener_of` gives it.
-
-    Raises ModelFormatError where a folder of ours is damaged, or of a family that this version does not know.
-    """
-    if opener is not None:
-        return None if opener.model is None else opener.model.get()(path)
-    family, known = read_config(path).family, kinds()
-    if family not in known:
-        raise ModelFormatError(
-            f"{path}: family {family!r} is not known to this version; expected one of {', '.join(known)}"
+def _check_tokenizer(model: Model, wanted: TokenizerConfig | None) -> None:
+    """Raises SettingError where a folder is to be read with another tokenizer than its own."""
+    if wanted not in (None, TokenizerConfig(kind=model.tokenizer.name)):
+        raise SettingError(
+            f"was trained with the {model.tokenizer.name} tokenizer, so it cannot use {wanted.kind!r}; leave tokenizer "
+            "out"
         )
-    own: type[AnyModel] = known[family].model.get()
-    return own
-
-
-def model_class_at(path: str | os.PathLike[str]) -> type[AnyModel] | None:
-    """Return the class that `load` would give; None where only opening it shows that, or nothing can be opened.
-
-    Raises ModelFormatError where the configuration of a folder is damaged.
-    """
-    folder = as_path(path)
-    with suppress(ModelFormatError):
-        opener = opener_of(folder)
-        return class_at(folder, opener) if opener is not None or folder.is_dir() else None
-    return None
-
-
-def kind_at(path: str | os.PathLike[str]) -> Kind | None:
-    """Return the row of the models that `load` would give; None as `model_class_at`.
-
-    Families that share a class share a row: the first.
-    """
-    own = model_class_at(path)
-    return None if own is None else next((kind for kind in KINDS if kind.model.names(own)), None)
 
 
 def open_drafting(draft: str) -> Drafting:
     """Drafting by name, or by the model at a path. Raises ModelFormatError, SettingError."""
     from chainrule.models.drafting import NAMED_DRAFTERS, Drafting
-    from chainrule.models.model import Model
 
     if draft in NAMED_DRAFTERS:
         return Drafting(draft)

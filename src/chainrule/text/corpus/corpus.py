@@ -55,6 +55,17 @@ class Source(Protocol):
         ...
 
 
+class ReadSource(Source, Protocol):
+    """A text in files: of lines and records, or of trees."""
+
+    @property
+    def paths(self) -> list[str]:
+        """Its files, without standard input."""
+
+    def blocks_as_they_come(self, progress: Progress = silent, task: str = "reading") -> Iterator[Block]:
+        """As `blocks`, but the documents of a pipe as soon as they arrive."""
+
+
 @dataclass(frozen=True)
 class Lines:
     """A text in memory, one document a line. A newline inside a line becomes a space, except for `correct`; one at its

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.errors import SettingError, TextError, prefix_errors
-from chainrule.models.adapters import adapter_record, check_no_adapter
 from chainrule.models.any_model import check_kind
+from chainrule.models.files.adapters import adapter_record, check_no_adapter
 from chainrule.models.files.folders import build_model
 from chainrule.models.files.opening import load
 from chainrule.models.language_models import CausalNetwork, TextEncoder, chat_model

@@ -130,7 +130,7 @@ def _recurrent(model: CausalModel, ids: Tokens) -> Json:
     read, layers = gates_of_text(model.engine, ids)
     return {
         "kind": "recurrent",
-        "read": names_of_read(model, read)[-_TOKENS:],
+        "read": names_of_read(model.tokenizer, model.record, read)[-_TOKENS:],
         "tokens_before": max(0, len(read) - _TOKENS),
         "layers": [_gates(layer) for layer in layers],
     }
@@ -170,7 +170,7 @@ def lens(model: Model, text: str) -> Json:
     shown = {token: own.tokenizer.shown([token])[0] for layer in layers for token in np.unique(layer.tokens).tolist()}
     return {
         "kind": "lens",
-        "read": names_of_read(own, read),
+        "read": names_of_read(own.tokenizer, own.record, read),
         "layers": [
             {
                 "layer": layer.layer,
@@ -187,7 +187,11 @@ def lens(model: Model, text: str) -> Json:
 
 def _names(model: CausalModel, ids: Tokens, window: Tokens) -> list[str]:
     """The tokens in the window of a network, as they are shown; the first of all that it reads is its beginning."""
-    return names_of_read(model, window) if len(window) > len(ids) else model.tokenizer.shown(window.tolist())
+    return (
+        names_of_read(model.tokenizer, model.record, window)
+        if len(window) > len(ids)
+        else model.tokenizer.shown(window.tolist())
+    )
 
 
 def _floats(array: Float32[ndarray, "*shape"]) -> str:

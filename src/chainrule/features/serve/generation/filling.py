@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from chainrule.decoding.config import SamplingConfig
     from chainrule.features.serve.bodies import CompletionBody
     from chainrule.features.serve.models import ServedModel
+    from chainrule.models.files.origin import OpenPromptEncoder
     from chainrule.models.language_models import MaskedModel
-    from chainrule.models.origin import OpenPromptEncoder
 
 # The tokens before the prompt, the suffix and the gap, as families of models spell them.
 _GAPS = (
@@ -76,7 +76,7 @@ def _encoder(served: ServedModel) -> OpenPromptEncoder | None:
     """What encodes the special tokens of a model of others."""
     if not served.reads_prompts or (origin := served.causal.parts.record.get("hugging_face")) is None:
         return None
-    from chainrule.models.origin import OpenPromptEncoder
+    from chainrule.models.files.origin import OpenPromptEncoder
 
     splitter: Any = served.tokenizer.splitter
     return OpenPromptEncoder(origin, splitter)
@@ -85,7 +85,7 @@ def _encoder(served: ServedModel) -> OpenPromptEncoder | None:
 def _gap_tokens(served: ServedModel) -> list[Int32[ndarray, " tokens"]]:
     """What a model has learned to read before all, the prompt, the suffix and the gap. Raises ApiError."""
     if (encoder := _encoder(served)) is not None:
-        from chainrule.models.origin import variables_of
+        from chainrule.models.files.origin import variables_of
 
         origin: dict[str, Any] = served.causal.parts.record["hugging_face"]
         splitter: Any = served.tokenizer.splitter

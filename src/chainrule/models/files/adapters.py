@@ -12,9 +12,11 @@ from weakref import WeakValueDictionary
 
 from chainrule.errors import ModelFormatError, SettingError, opening_folder
 from chainrule.models.families.table import FAMILIES
+from chainrule.models.files.recognition import opener_of
 from chainrule.storage.model_folder import open_model
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from chainrule.models.model import Model
@@ -49,14 +51,11 @@ def share_as_base(path: Path, model: Model, *, exact: bool) -> None:
         _bases[os.path.realpath(path), exact] = model
 
 
-def open_base(path: Path, exact: bool) -> Model:
+def open_base(path: Path, exact: bool, load: Callable[..., Model]) -> Model:
     """A model to put adapters on; the same one as long as any of its adapters is in use. Raises ModelFormatError."""
     base = shared_base(path, exact=exact)
     if base is None:
-        from chainrule.models.files.opening import load
-        from chainrule.models.model import Model
-
-        base = load(path, Model, exact=exact)
+        base = load(path, exact=exact)
         check_no_adapter(base, path)
         share_as_base(path, base, exact=exact)
     return base
@@ -68,7 +67,6 @@ def adapted(path: Path, base: Model) -> tuple[Any, dict[str, Any]]:
 
     Raises ModelFormatError where the adapter is for another base; SettingError.
     """
-    from chainrule.models.files.opening import opener_of
     from chainrule.neural.adapters import attach, describe, fingerprint
     from chainrule.neural.saving import engine_of, shapes_in, shared_network
 
