@@ -17,7 +17,7 @@ PYTEST := OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest -n 2
 # bits everywhere (tests/neural/test_products.py), and are compiled only once so. Left out is what asks for our own
 # kernels, files or threads, and what torch compiles, for the processor that is there.
 OLD_PROCESSOR := ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=default
-ON_OLD_PROCESSOR := tests/neural $(patsubst %,--ignore tests/neural/test_%.py,products packed_products int8_weights cache_bits ngram_memory steps \
+ON_OLD_PROCESSOR := tests/neural $(patsubst %,--ignore tests/neural/test_%.py,products packed_products int8_weights cache_bits steps \
 	network_threads capabilities saving load graph_networks tree_networks picture_networks seq2seq_networks vectors combinations) \
 	tests/training/test_training.py --deselect tests/training/test_training.py::test_a_compiled_network_learns_the_same
 MORE_ON_OLD_PROCESSOR := tests/training \
