@@ -207,7 +207,7 @@ def test_a_word_list(tmp_path: Path) -> None:
     shortcuts = tmp_path / "shortcuts.txt"
     shortcuts.write_text("isnt\tisn't\nmat\tthe mat\n")
     config = chainrule.WordListConfig(locale="en_GB", bigrams=1, shortcuts=shortcuts)
-    chainrule.convert(saved(model, tmp_path), tmp_path / "en.combined", word_list=config)
+    chainrule.convert(saved(model, tmp_path), tmp_path / "en.combined", settings=config)
     header, words = read_combined(tmp_path / "en.combined")
     assert (header["dictionary"], header["locale"], header["version"]) == ("main:en_gb", "en_GB", "54")
     assert int(header["date"]) > 1_500_000_000
@@ -254,11 +254,11 @@ def test_word_lists_that_cannot_be(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="locale is 'e'; expected one such as en or en_US"):
         chainrule.WordListConfig(locale="e")
     folder = saved(chainrule.train(text, chainrule.NGramConfig(order=2)), tmp_path)
-    with pytest.raises(SettingError, match=r"word_list is for a file whose name ends in \.combined"):
-        chainrule.convert(folder, tmp_path / "x.arpa", word_list=chainrule.WordListConfig())
+    with pytest.raises(SettingError, match="WordListConfig is for another kind of file"):
+        chainrule.convert(folder, tmp_path / "x.arpa", settings=chainrule.WordListConfig())
     wrong = tmp_path / "shortcuts"
     for content, message in (("ab\n", "line 1: expected what is typed"), ("a\tb,c\n", "without commas")):
         wrong.write_text(content)
         with pytest.raises(TextError, match=message):
-            chainrule.convert(folder, tmp_path / "x.combined", word_list=chainrule.WordListConfig(shortcuts=wrong))
+            chainrule.convert(folder, tmp_path / "x.combined", settings=chainrule.WordListConfig(shortcuts=wrong))
     assert not (tmp_path / "x.combined").exists()
