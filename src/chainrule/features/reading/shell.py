@@ -11,7 +11,7 @@ from chainrule.cli.measure.score import names_of, note_convention
 from chainrule.cli.shared.models import open_model
 from chainrule.cli.shared.options import FILE, NO_FLAGS, Flags, Json, Overwrite, given_settings
 from chainrule.cli.shared.screen import note, print_json, progress_bar
-from chainrule.features.compare.config import ReadingTimesOptions
+from chainrule.features.reading.options import ReadingTimesOptions
 
 
 def reading(
