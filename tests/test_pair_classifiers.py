@@ -127,10 +127,10 @@ def test_a_classifier_of_pairs_from_before_shared_words_opens_as_it_was() -> Non
 
     torch.manual_seed(0)
     old = build_classifier(small("bag"), ["1", "2"], "rating", 20, compares_words=False).eval()
-    again = from_state(*to_state(old, str), 20, {})
+    again = from_state(*to_state(old), 20)
     pair = tuple(UnitTokens(np.array(tokens), np.zeros(2, np.int64), 1) for tokens in ([4, 5], [4, 6]))
     np.testing.assert_array_equal(again.log_probs([pair])[0], old.log_probs([pair])[0])
-    assert "body.shared.weights" not in to_state(old, str)[1]
+    assert "body.shared.weights" not in to_state(old)[1]
 
 
 def test_the_epoch_of_ratings_is_the_one_of_the_highest_correlation() -> None:

@@ -6,8 +6,11 @@ plug-ins are the same.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
+
+T = TypeVar("T")
 
 
 class Lazy(NamedTuple):
@@ -268,6 +271,8 @@ WRITERS = (
     Writer("gguf-adapter", Lazy(f"{_WRITING}:write_gguf_adapter"), Lazy("chainrule.base.files:check_new_file")),
 )
 
+_TREES, _VISION = "chainrule.features.trees", "chainrule.features.vision"
+
 # Rows of tables that features have: the table, the name of the row, and what it stands for.
 ROWS = (
     ("documents", "tree", Lazy("chainrule.features.trees.structures.linearized:Treebank")),
@@ -286,12 +291,51 @@ ROWS = (
     ("attention", "classifier", Lazy("chainrule.features.trees.draw_trees:attend_tree")),
     ("attention beside", "caption", Lazy("chainrule.features.vision.attend:attend_picture")),
     ("classify.inspect", "picture", Lazy("chainrule.features.vision.inspect:inspect_pictures")),
+    ("classify.inputs", "tree", Lazy(f"{_TREES}.inputs:TREE")),
+    ("classify.inputs", "graph", Lazy(f"{_TREES}.inputs:GRAPH")),
+    ("classify.inputs", "picture", Lazy(f"{_VISION}.labels.inputs:PICTURE")),
+    ("classify.sides", "tree", Lazy(f"{_TREES}.inputs:SIDE")),
+    ("classify.units", "box", Lazy(f"{_VISION}.labels.units:BOX")),
+    ("classify.units", "pixel", Lazy(f"{_VISION}.labels.units:PIXEL")),
+    ("classify.boxes", "detect", Lazy(f"{_VISION}.labels.boxes:detect")),
+    ("classify.boxes", "assess", Lazy(f"{_VISION}.labels.boxes:assess_boxes")),
+    ("classify.networks", "tree", Lazy(f"{_TREES}.config:TreeLabelling")),
+    ("classify.networks", "graph", Lazy(f"{_TREES}.config:GraphLabelling")),
+    ("classify.networks", "lenet", Lazy(f"{_VISION}.network.config:LeNetLabelling")),
+    ("classify.networks", "grid", Lazy(f"{_VISION}.network.config:GridLabelling")),
+    ("classify.networks", "alexnet", Lazy(f"{_VISION}.network.config:AlexNetLabelling")),
+    ("classify.networks", "vgg", Lazy(f"{_VISION}.network.config:VGGLabelling")),
+    ("classify.networks", "googlenet", Lazy(f"{_VISION}.network.config:GoogLeNetLabelling")),
+    ("classify.networks", "resnet", Lazy(f"{_VISION}.network.config:ResNetLabelling")),
+    ("classify.networks", "vit", Lazy(f"{_VISION}.network.config:ViTLabelling")),
+    ("classify.networks", "efficientnet", Lazy(f"{_VISION}.network.config:EfficientNetLabelling")),
+    ("embed", "classifier", Lazy("chainrule.features.classify.shell:embed_inputs")),
 )
 
 
 def rows(table: str) -> dict[str, Lazy]:
     """Return the rows of a table of a feature, by name."""
     return {name: lazy for own, name, lazy in ROWS if own == table}
+
+
+class Table(Mapping[str, T]):
+    """A table of a feature by name: its own rows, then those of the registry, which are imported when they are used."""
+
+    def __init__(self, table: str, own: Mapping[str, T]) -> None:
+        self._table, self._own = table, own
+
+    def __getitem__(self, name: str) -> T:
+        return self._own[name] if name in self._own else rows(self._table)[name].get()
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._own or name in rows(self._table)
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._own
+        yield from rows(self._table)
+
+    def __len__(self) -> int:
+        return len(self._own) + len(rows(self._table))
 
 
 def kinds() -> dict[str, Kind]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json as json_library
 import math
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
@@ -16,18 +17,26 @@ from chainrule.cli.shared.measures import Given, ShellMeasure
 from chainrule.cli.shared.models import open_model
 from chainrule.cli.shared.options import FILE, Json, ModelMarkerRule, Needs, Overwrite, TextFile
 from chainrule.cli.shared.screen import note, on_one_line, print_json, progress_bar
-from chainrule.cli.shared.texts import DEFAULT_READING, Strict, TextOptions, bad_records, note_repairs
+from chainrule.cli.shared.texts import (
+    DEFAULT_READING,
+    Strict,
+    TextOptions,
+    bad_records,
+    check_text_target,
+    note_repairs,
+)
 from chainrule.features.classify.shell_columns import LabelField, labelled_of
 from chainrule.features.classify.shell_train import assess, describe, note_unseen
+from chainrule.features.classify.units import unit_kind
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator, Sequence
 
-    from chainrule.base.progress import Progress
-    from chainrule.features.classify.classification import Predicted
-    from chainrule.features.classify.model import ClassifierModel
+    from chainrule.features.classify.classification import Predicted, UnitVectors
+    from chainrule.features.classify.labelled_pairs import Pair
+    from chainrule.text.tokenization.vocabulary import Markers
 
-_AT_ONCE = 64  # pictures in which boxes are found at a time
+_DIGITS = 6  # decimals of vectors in JSON
 _PART_BYTES = 1 << 16  # of text, classified at a time
 
 
@@ -63,7 +72,7 @@ def classify(
     text, with the probabilities of all labels.
     """
     from chainrule.features.classify.classification import predict_documents
-    from chainrule.features.classify.inputs import BOX_UNIT, PAIR_UNITS, config_of, inputs_of, predicts_ratings
+    from chainrule.features.classify.inputs import PAIR_UNITS, config_of, inputs_of
     from chainrule.features.classify.model import ClassifierModel, check_page
 
     if data is not None and text != "-":
@@ -83,24 +92,18 @@ def classify(
                 raise CycloptsError(
                     msg=f"This classifier labels {kind.plural}: name a file of them, without options of texts."
                 )
-            if unit == BOX_UNIT:
-                if page is not None:
-                    raise CycloptsError(msg="--page draws labels of graphs and pictures, not boxes; leave it out.")
-                _print_boxes(labeller, text, progress, json=json)
+            labelled = unit_kind(unit)
+            if labelled.print_file is not None:
+                labelled.print_file.get()(labeller, text, page, progress, json=json)
                 return
             columns = labelled_of(reading, label_field)
             inputs = columns.inputs(kind, text, config_of(labeller.classifier), progress)
             found = labeller.classify(inputs) if page is None else labeller.draw(inputs, page, overwrite=overwrite)
-            if unit == "pixel":
-                for picture, prediction in zip(inputs, found, strict=True):
-                    _print_pixels(picture.name, picture.pixels.shape[1], prediction, json=json)
-                return
-            for prediction in found:
-                if predicts_ratings(labeller.classifier):
-                    _print_rating(prediction, json=json)
-                    continue
-                by_unit = unit != kind.units[0]
-                _print(prediction, by_unit, json=json, what="picture" if unit == "picture" else "text")
+            for own, prediction in zip(inputs, found, strict=True):
+                if labelled.print_one is not None:
+                    labelled.print_one.get()(own, prediction, json=json)
+                else:
+                    _print(prediction, unit != kind.units[0], json=json, what=kind.field)
             return
         if page is not None:
             check_page(labeller.classifier, page, overwrite=overwrite)
@@ -168,39 +171,8 @@ def measure_classifier(model: Path, flags: LabelFlags, given: Given) -> None:
 EVALUATE = ShellMeasure(LabelFlags, LabelFlags(), measure_classifier)
 
 
-def _print_boxes(detector: ClassifierModel, name: str, progress: Progress, *, json: bool) -> None:
-    """The boxes in a picture, or in each of a folder or file of them, a few pictures at a time."""
-    from chainrule.features.vision.pictures.labelled import picture_paths
-    from chainrule.features.vision.pictures.picture import as_picture
-
-    paths = picture_paths(name)
-    for first in range(0, len(paths), _AT_ONCE):
-        progress("finding boxes", first, len(paths))
-        chosen = paths[first : first + _AT_ONCE]
-        found = detector.detect([as_picture(path) for path in chosen], progress=False)
-        for path, boxes in zip(chosen, found, strict=True):
-            if json:
-                shown = [{"box": list(one.box), "label": one.label, "score": one.score} for one in boxes]
-                print_json({"picture": path, "boxes": shown})
-                continue
-            for one in boxes:
-                sides = " ".join(f"{side:.1f}" for side in one.box)
-                print(f"{one.label}\t{one.score:.6f}\t{sides}\t{on_one_line(path)}")
-
-
-def _print_pixels(name: str, columns: int, prediction: Predicted, *, json: bool) -> None:
-    """The shares of the labels of a picture's pixels; in JSON, the label of each as an index, row by row."""
-    values = prediction.log_probs.argmax(1)
-    if json:
-        rows = values.reshape(-1, columns).tolist()
-        print_json({"picture": name, "names": list(prediction.labels), "labels": rows})
-        return
-    counts = [(int((values == i).sum()), label) for i, label in enumerate(prediction.labels)]
-    shares = [f"{label} {count / len(values):.1%}" for count, label in sorted(counts, reverse=True) if count]
-    print(f"{', '.join(shares)}\t{on_one_line(name)}")
-
-
-def _print_rating(prediction: Predicted, *, json: bool) -> None:
+def print_rating(pair: Pair, prediction: Predicted, *, json: bool) -> None:
+    """Prints the predicted rating of a pair."""
     if json:
         print_json({"text": prediction.units[0], "rating": prediction.means[0]})
     else:
@@ -222,3 +194,53 @@ def _print(prediction: Predicted, by_word: bool, *, json: bool, what: str = "tex
         print(f"{label}\t{probability:.6f}\t{on_one_line(unit)}")
     if by_word:
         print()
+
+
+def embed_inputs(
+    model: Path, name: str, output: Path | None, markers: Markers | None, reading: TextOptions, *, overwrite: bool
+) -> None:
+    """Prints or writes the vectors of the inputs in a file, or of their units."""
+    from chainrule.features.classify.inputs import config_of, inputs_of
+    from chainrule.features.classify.model import ClassifierModel
+
+    with progress_bar() as progress:
+        embedder = open_model(model, None, markers, progress, kind=ClassifierModel)
+        kind = inputs_of(embedder.classifier)
+        found: list[UnitVectors] = []
+        if kind.inputs is None:
+            source = reading.corpus(name)
+            if output is not None:
+                check_text_target(output, source, overwrite=overwrite)
+            for block in source.blocks(progress, "embedding"):
+                found += embedder.embed_units(block.documents())
+        elif name == "-" or reading != DEFAULT_READING:
+            raise CycloptsError(msg=f"This classifier reads {kind.plural}: name a file of them, without text options.")
+        else:
+            if output is not None:
+                check_text_target(output, None, overwrite=overwrite)
+            found = embedder.embed_units(kind.inputs(name, config_of(embedder.classifier), progress))
+        _write_units(found, output, is_whole=embedder.classifier.unit == kind.units[0])
+
+
+def _write_units(found: Sequence[UnitVectors], output: Path | None, *, is_whole: bool) -> None:
+    """Raises OutputError."""
+    from chainrule.base.files import replace_file
+    from chainrule.models.embedding import write_rows
+
+    if output is None:
+        for row in _rows(found, is_whole=is_whole):
+            print_json(row)
+        return
+    with replace_file(output) as file:
+        if output.suffix == ".jsonl":
+            for row in _rows(found, is_whole=is_whole):
+                file.write(json_library.dumps(row, ensure_ascii=False).encode() + b"\n")
+        else:
+            write_rows(file, (own.vectors for own in found))
+
+
+def _rows(found: Sequence[UnitVectors], *, is_whole: bool) -> Iterator[dict[str, Any]]:
+    """A record for each input, for JSON."""
+    for units, vectors in found:
+        rows = vectors.astype(float).round(_DIGITS).tolist()
+        yield {"input": units[0], "vector": rows[0]} if is_whole else {"units": units, "vectors": rows}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeAlias
 
 from cyclopts import CycloptsError, Parameter
 
@@ -36,6 +36,7 @@ from chainrule.errors import OutputError, SettingError
 from chainrule.features.classify.network.config import LABELLING
 from chainrule.features.classify.options import TrainClassifierOptions
 from chainrule.features.classify.shell_columns import DEFAULT_LABELLED, LabelledOptions, StrictTest
+from chainrule.features.classify.units import RATING_UNIT, unit_kind
 from chainrule.models.run_options import VectorOptions
 from chainrule.training.config import ClassifierTrainingConfig, FineTuningConfig, differences
 
@@ -47,9 +48,15 @@ if TYPE_CHECKING:
     from chainrule.evaluation.classification import Classification
     from chainrule.features.classify.labelled_texts import Labelled, LabelledUnit
     from chainrule.features.classify.model import ClassifierModel
-    from chainrule.features.classify.ratings import RatingMeasurement
-    from chainrule.features.vision.object_detection import BoxMeasurement
     from chainrule.text.corpus.records import OnBad
+
+
+class Measured(Protocol):
+    """The figures of a classifier; str gives them as text."""
+
+    def as_json(self) -> dict[str, Any]: ...
+
+
 _CONFUSED = 10  # pairs of labels shown
 _UNSEEN = 5  # labels named
 _LABELS = 30  # with more, only --json reports each
@@ -146,42 +153,16 @@ def finetune(
     show_classifier(classifier.record, output, result, json=json)
 
 
-def assess(
-    model: ClassifierModel, examples: Sequence[Any], progress: Progress
-) -> Classification | RatingMeasurement | BoxMeasurement:
-    """How well a classifier does, whether it labels, rates or finds boxes. Raises as `Model.assess`."""
-    from chainrule.features.classify.inputs import BOX_UNIT, predicts_ratings
-
-    if model.classifier.unit == BOX_UNIT:
-        return model.assess_boxes(examples, progress)
-    return (model.assess_ratings if predicts_ratings(model.classifier) else model.assess)(examples, progress)
-
-
-def _label_figures(record: dict[str, Any]) -> str:
-    return f"a label, {record['validation_accuracy']:.1%} right"
-
-
-def _box_figures(record: dict[str, Any]) -> str:
-    precision = record["validation"].get("mean_average_precision")
-    return "a box" + ("" if precision is None else f", mean average precision {precision:.4f}")
-
-
-def _rating_figures(record: dict[str, Any]) -> str:
-    pearson = record["validation"].get("pearson")
-    return "a rating" + ("" if pearson is None else f", Pearson {pearson:.4f}")
-
-
-# What is validated, by the unit that has labels.
-_VALIDATED: dict[str | None, Callable[[dict[str, Any]], str]] = {
-    "rating": _rating_figures,
-    "box": _box_figures,
-}
+def assess(model: ClassifierModel, examples: Sequence[Any], progress: Progress) -> Measured:
+    """How well a classifier does, by the kind of its unit. Raises as `ClassifierModel.assess`."""
+    result: Measured = unit_kind(model.classifier.unit).assess(model, examples, progress)
+    return result
 
 
 def show_classifier(
     record: dict[str, Any],
     output: Path,
-    result: Classification | RatingMeasurement | BoxMeasurement | None,
+    result: Measured | None,
     *,
     json: bool,
 ) -> None:
@@ -197,7 +178,7 @@ def show_classifier(
         f"{record['best_epoch']} of {record['epochs']}, in {record['training_seconds']:.1f} s"
     )
     if record["validation_examples"]:
-        figures = _VALIDATED.get(record.get("unit"), _label_figures)(record)
+        figures = unit_kind(record.get("unit")).validated(record)
         examples = count_of(record["validation_examples"], "example")
         print(f"validation: {record['validation_nats']:.4f} nats {figures} in {examples}")
     if result is not None:
@@ -218,7 +199,7 @@ def note_suspicious_labels(examples: Sequence[Labelled], unit: str, for_words: s
         note(f"of {len(times):,} labels, {len(single):,} {occur} {single[0]!r}")
 
 
-def note_unseen(result: Classification | RatingMeasurement | BoxMeasurement | None) -> None:
+def note_unseen(result: Measured | None) -> None:
     """Prints which labels did not occur in training."""
     from chainrule.evaluation.classification import Classification
 
@@ -260,15 +241,13 @@ def report_finished_classifier(
     report_finished_run(output, "classifier", None, {}, other_changes, json=json)
 
 
-def describe(result: Classification | RatingMeasurement | BoxMeasurement) -> str:
+def describe(result: Measured) -> str:
     """The figures as text."""
-    from chainrule.features.classify.ratings import RatingMeasurement
-    from chainrule.features.vision.object_detection import BoxMeasurement
-
-    if isinstance(result, RatingMeasurement | BoxMeasurement):
-        return str(result)
     from chainrule.base.tables import text_table
+    from chainrule.evaluation.classification import Classification
 
+    if not isinstance(result, Classification):
+        return str(result)
     low, high = result.accuracy.interval
     of_labels = result.confusion.sum(1)
     most = int(of_labels.argmax())
@@ -356,8 +335,7 @@ def classifier(
     continues after the process was killed.
     """
     from chainrule.features.classify.classification import check_labels
-    from chainrule.features.classify.inputs import BOX_UNIT, RATING_UNIT, default_network, digest_of_inputs, kind_of
-    from chainrule.features.classify.labelled_texts import classes_of
+    from chainrule.features.classify.inputs import default_network, digest_of_inputs, kind_of
     from chainrule.features.classify.training import train_classifier
     from chainrule.text.corpus.records import raise_error
     from chainrule.training.checkpoint import is_first_process, remove_checkpoints
@@ -389,7 +367,7 @@ def classifier(
             with bad_records(strict=strict) as on_bad:
                 tests = columns.read(kind, test, unit, config, on_bad, progress)
     if unit != RATING_UNIT:
-        check_labels(tests or [], classes_of(examples, least=1 if unit == BOX_UNIT else 2))
+        check_labels(tests or [], unit_kind(unit).labels(examples))
     if is_first_process() and config.reads == "text" and unit != RATING_UNIT:
         note_suspicious_labels(examples, unit, "--unit word")
     with progress_bar() as progress:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import json as json_library
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -23,68 +22,17 @@ from chainrule.cli.shared.options import (
 from chainrule.cli.shared.screen import note, print_json, progress_bar
 from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, check_text_target, note_repairs
 from chainrule.decoding.options import EmbeddingConfig, Unit
+from chainrule.kinds import rows
 from chainrule.storage.model_folder import saved_family
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from chainrule.base.progress import Progress
-    from chainrule.features.classify.classification import UnitVectors
     from chainrule.models.embedding import Embedded
     from chainrule.models.embedding_model import EmbeddingModel
-    from chainrule.text.tokenization.vocabulary import Markers
 
 DIGITS = 6  # decimals of numbers in JSON
-
-
-def embed_inputs(
-    model: Path, name: str, output: Path | None, markers: Markers | None, reading: TextOptions, *, overwrite: bool
-) -> None:
-    """Prints or writes the vectors of the inputs in a file, or of their units."""
-    from chainrule.features.classify.inputs import config_of, inputs_of
-    from chainrule.features.classify.model import ClassifierModel
-
-    with progress_bar() as progress:
-        embedder = open_model(model, None, markers, progress, kind=ClassifierModel)
-        kind = inputs_of(embedder.classifier)
-        found: list[UnitVectors] = []
-        if kind.inputs is None:
-            source = reading.corpus(name)
-            if output is not None:
-                check_text_target(output, source, overwrite=overwrite)
-            for block in source.blocks(progress, "embedding"):
-                found += embedder.embed_units(block.documents())
-        elif name == "-" or reading != DEFAULT_READING:
-            raise CycloptsError(msg=f"This classifier reads {kind.plural}: name a file of them, without text options.")
-        else:
-            if output is not None:
-                check_text_target(output, None, overwrite=overwrite)
-            found = embedder.embed_units(kind.inputs(name, config_of(embedder.classifier), progress))
-        _write_units(found, output, is_whole=embedder.classifier.unit == kind.units[0])
-
-
-def _write_units(found: Sequence[UnitVectors], output: Path | None, *, is_whole: bool) -> None:
-    """Raises OutputError."""
-    from chainrule.base.files import replace_file
-    from chainrule.models.embedding import write_rows
-
-    if output is None:
-        for row in _rows(found, is_whole=is_whole):
-            print_json(row)
-        return
-    with replace_file(output) as file:
-        if output.suffix == ".jsonl":
-            for row in _rows(found, is_whole=is_whole):
-                file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
-        else:
-            write_rows(file, (own.vectors for own in found))
-
-
-def _rows(found: Sequence[UnitVectors], *, is_whole: bool) -> Iterator[dict[str, Any]]:
-    """A record for each input, for JSON."""
-    for units, vectors in found:
-        rows = vectors.astype(float).round(DIGITS).tolist()
-        yield {"input": units[0], "vector": rows[0]} if is_whole else {"units": units, "vectors": rows}
 
 
 def embed(
@@ -128,12 +76,13 @@ def embed(
     from chainrule.models.embedding_model import EmbeddingModel
 
     given = given_settings(options)
-    if saved_family(model) == "classifier":
+    embed_inputs = rows("embed").get(saved_family(model) or "")
+    if embed_inputs is not None:
         if words or tokens or vocabulary or given:
             raise CycloptsError(msg="A classifier embeds what it labels; leave out the options of units and layers.")
         if output is not None:
             _check_target(output, vocabulary=False)
-        embed_inputs(model, text, output, markers, reading, overwrite=overwrite)
+        embed_inputs.get()(model, text, output, markers, reading, overwrite=overwrite)
         return
     if words + tokens + vocabulary > 1:
         raise CycloptsError(msg="Choose one of --words, --tokens and --vocabulary.")
@@ -199,7 +148,7 @@ def _write(records: Iterable[Embedded], output: Path | None, unit: Unit) -> None
     with replace_file(output) as file:
         if output.suffix == ".jsonl":
             for record in records:
-                file.write(json_library.dumps(_as_json(record, unit), ensure_ascii=False).encode() + b"\n")
+                file.write(json.dumps(_as_json(record, unit), ensure_ascii=False).encode() + b"\n")
         else:
             write_rows(file, (record.vectors for record in records))
 
@@ -212,7 +161,7 @@ def _counting_cut(records: Iterable[Embedded], cut: Counter[bool]) -> Iterator[E
 
 
 def _as_json(record: Embedded, unit: Unit) -> dict[str, Any]:
-    rows = record.vectors.astype(float).round(DIGITS).tolist()
+    vectors = record.vectors.astype(float).round(DIGITS).tolist()
     if unit == "text":
-        return {"text": record.text, "vector": rows[0]}
-    return {"text": record.text, f"{unit}s": record.units, "vectors": rows}
+        return {"text": record.text, "vector": vectors[0]}
+    return {"text": record.text, f"{unit}s": record.units, "vectors": vectors}
