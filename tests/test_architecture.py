@@ -23,6 +23,7 @@ CORE = (
     "errors",
     "protocol",
     "kinds",
+    "registry",
     "base",
     "storage",
     "text",

@@ -1,14 +1,19 @@
-"""The registry: the kinds of models that there are, in one static table of names.
+"""The registry: what there is, in static tables of names, and how it is looked up.
 
 Nothing that a row names is imported before it is used, so the core knows of features without importing one. The rows of
-plug-ins are the same.
+plug-ins are the same; they are read where our tables lack a name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Mapping
 from importlib import import_module
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from importlib.metadata import EntryPoint
 
 T = TypeVar("T")
 
@@ -82,240 +87,104 @@ class Writer(NamedTuple):
     settings: Lazy | None = None
 
 
+class Verb(NamedTuple):
+    """A verb of the shell.
+
+    name: "transcribe", or "train speech". group: of `chainrule --help`, or Models for what `train` trains. help: its
+    first line. function: has the verb's parameters, and its help page as docstring. config: of a model that
+    `TRAIN_ON_TEXT` trains: the class of settings, which are flags.
+    """
+
+    name: str
+    group: str
+    help: str
+    function: Lazy
+    config: Lazy | None = None
+
+
 CAUSAL_MODEL = Lazy("chainrule.models.language_models:CausalModel")
 CAUSAL_NETWORK = Lazy("chainrule.models.language_models:CausalNetwork")
 MASKED_MODEL = Lazy("chainrule.models.language_models:MaskedModel")
 
-_NETWORKS = "chainrule.models.families.networks"
-_SETTINGS = "chainrule.neural.config"
+
+TRAIN_ON_TEXT = Lazy("chainrule.cli.train.any_family:train_on_text")
 
 
-def _network(family: str, title: str, config: str, model: Lazy = CAUSAL_NETWORK) -> Kind:
-    """A row of the core's networks. config: the module and class of its settings, below `chainrule.neural.config`."""
-    engine = Lazy(f"{_NETWORKS}:{family.replace('-', '_').upper()}")
-    return Kind(family, title, model, engine, (Lazy(f"{_SETTINGS}.{config}"),))
+class Plugin(NamedTuple):
+    """What a package brings: rows of these tables. Others bring it by an entry point of the group chainrule.plugins.
+
+    good:  [project.entry-points."chainrule.plugins"]
+           markov = "chainrule_markov:PLUGIN"
+    """
+
+    kinds: Sequence[Kind] = ()
+    verbs: Sequence[Verb] = ()
+    openers: Sequence[Opener] = ()
+    writers: Sequence[Writer] = ()
+    rows: Sequence[tuple[str, str, Lazy]] = ()
+
+    def names(self) -> set[str]:
+        """Return the names that no other plug-in may have, each with the table that it is in."""
+        named = {f"family {kind.family}" for kind in self.kinds} | {f"verb {verb.name}" for verb in self.verbs}
+        named |= {f"writer {writer.name}" for writer in self.writers}
+        return named | {f"{table} {name}" for table, name, _ in self.rows}
 
 
-KINDS = (
-    Kind(
-        "uniform",
-        "a uniform model",
-        CAUSAL_MODEL,
-        Lazy("chainrule.models.families.mixtures:UNIFORM"),
-        (Lazy("chainrule.mixture.uniform:UniformConfig"),),
-    ),
-    Kind(
-        "cache",
-        "a cache",
-        CAUSAL_MODEL,
-        Lazy("chainrule.models.families.mixtures:CACHE"),
-        (Lazy("chainrule.mixture.config:CacheConfig"),),
-    ),
-    Kind(
-        "mixture",
-        "a mixture",
-        CAUSAL_MODEL,
-        Lazy("chainrule.models.families.mixtures:MIXTURE"),
-        (Lazy("chainrule.mixture.config:MixtureConfig"),),
-        "other models: chainrule mix, or chainrule.mix(models)",
-    ),
-    Kind(
-        "ngram",
-        "an n-gram model",
-        CAUSAL_MODEL,
-        Lazy("chainrule.models.families.ngram:NGRAM"),
-        (Lazy("chainrule.ngram.config:NGramConfig"),),
-    ),
-    _network("bilinear", "a log-bilinear network", "language_models:BilinearConfig"),
-    _network("bag", "a deep averaging network", "language_models:BagConfig"),
-    _network("feedforward", "a feed-forward network", "language_models:FeedforwardConfig"),
-    _network("convolution", "a convolutional network", "language_models:ConvolutionConfig"),
-    _network("recurrent", "a recurrent network", "language_models:RecurrentConfig"),
-    Kind(
-        "grid",
-        "a two-dimensional LSTM",
-        CAUSAL_NETWORK,
-        Lazy("chainrule.features.vision.family:GRID"),
-        (Lazy("chainrule.features.vision.network.grid_config:GridConfig"),),
-    ),
-    _network("transformer", "a Transformer", "transformer:TransformerConfig"),
-    _network("masked", "a masked Transformer", "bidirectional:MaskedConfig", MASKED_MODEL),
-    _network("masked-recurrent", "a masked recurrent network", "bidirectional:MaskedRecurrentConfig", MASKED_MODEL),
-    _network("two-sided", "a bidirectional recurrent network", "bidirectional:BidirectionalConfig", MASKED_MODEL),
-    Kind(
-        "text-encoder",
-        "a text encoder",
-        Lazy("chainrule.models.embedding_model:EmbeddingModel"),
-        Lazy(f"{_NETWORKS}:TEXT_ENCODER"),
-        (Lazy(f"{_SETTINGS}.bidirectional:TextEncoderConfig"),),
-        "networks that others trained: chainrule finetune and embed take it",
-    ),
-    Kind(
-        "tree",
-        "a language model of trees",
-        CAUSAL_MODEL,
-        Lazy("chainrule.features.trees.family:TREE"),
-        (Lazy("chainrule.features.trees.config:TreeConfig"),),
-    ),
-    Kind(
-        "classifier",
-        "a classifier",
-        Lazy("chainrule.features.classify.model:ClassifierModel"),
-        Lazy("chainrule.features.classify.family:CLASSIFIER"),
-        (Lazy("chainrule.training.config:FineTuningConfig"),),
-        "labelled inputs: chainrule train classifier, or chainrule finetune",
-    ),
-    Kind(
-        "conditional",
-        "a seq2seq model",
-        Lazy("chainrule.features.seq2seq.model:Seq2SeqModel"),
-        Lazy("chainrule.features.seq2seq.family:GIVEN"),
-        (Lazy("chainrule.features.seq2seq.network.config:Seq2SeqConfig"),),
-        "pairs: chainrule train seq2seq, or chainrule.train_pairs",
-    ),
-    Kind(
-        "caption",
-        "a captioner",
-        Lazy("chainrule.features.vision.model:CaptionModel"),
-        Lazy("chainrule.features.seq2seq.family:GIVEN"),
-        (Lazy("chainrule.features.seq2seq.network.config:CaptionConfig"),),
-        "pictures: chainrule train caption, or chainrule.train_captions",
-    ),
-    Kind(
-        "speech",
-        "a speech model",
-        Lazy("chainrule.features.speech.model:SpeechModel"),
-        None,
-        (Lazy("chainrule.features.speech.network_config:SpeechConfig"),),
-        "sounds: chainrule train speech, or chainrule.train_speech",
-    ),
-    Kind("vectors", "word vectors", Lazy("chainrule.features.vectors.model:WordVectors")),
-)
+_plugins: dict[str, Plugin] = {}
+_problems: dict[str, str] = {}
+_on_problem: list[Callable[[str], object]] = [warnings.warn]
+_is_read = False
 
-_OPEN = "chainrule.features.open"
-_OPENING = f"{_OPEN}.openers"
-OPENERS = (
-    Opener(
-        "a file whose name ends in .arpa, .arpa.gz, .arpa.zst, .arpa.xz, .arpa.bz2",
-        Lazy("chainrule.models.files.ngram_files:is_arpa"),
-        Lazy("chainrule.models.files.ngram_files:open_arpa"),
-    ),
-    Opener(
-        "a binary of KenLM's",
-        Lazy("chainrule.models.files.ngram_files:is_kenlm"),
-        Lazy("chainrule.models.files.ngram_files:open_kenlm"),
-    ),
-    Opener(
-        "",
-        Lazy(f"{_OPEN}.adapters:is_peft"),
-        Lazy(f"{_OPENING}:open_peft"),
-        adapter=Lazy(f"{_OPEN}.adapters:read_peft"),
-    ),
-    Opener(
-        "",
-        Lazy(f"{_OPEN}.gguf.adapters:is_gguf_adapter"),
-        Lazy(f"{_OPENING}:refuse_gguf_adapter"),
-        adapter=Lazy(f"{_OPEN}.gguf.adapters:read_gguf_adapter"),
-    ),
-    Opener(
-        "",
-        Lazy("chainrule.storage.hugging_face:is_hugging_face"),
-        Lazy(f"{_OPENING}:open_hugging_face"),
-        Lazy(f"{_OPENING}:class_of_folder"),
-        Lazy(f"{_OPENING}:tokenizer_of_folder"),
-        Lazy(f"{_OPEN}.contents:contents_of"),
-    ),
-    Opener(
-        "a GGUF file",
-        Lazy("chainrule.storage.gguf:is_gguf"),
-        Lazy(f"{_OPENING}:open_gguf"),
-        Lazy(f"{_OPENING}:class_of_gguf"),
-        Lazy(f"{_OPENING}:tokenizer_of_gguf"),
-        Lazy(f"{_OPEN}.contents:contents_of"),
-    ),
-    Opener(
-        "one of llama2.c",
-        Lazy(f"{_OPEN}.llama2c:is_llama2c"),
-        Lazy(f"{_OPENING}:open_karpathy"),
-        None,
-        Lazy(f"{_OPENING}:tokenizer_of_karpathy"),
-    ),
-    Opener(
-        "the .safetensors file of a ResNet",
-        Lazy(f"{_OPENING}:is_of_pictures"),
-        Lazy(f"{_OPENING}:open_picture_network"),
-    ),
-    Opener("", Lazy(f"{_OPEN}.llama2c:describe_wrong_size"), Lazy(f"{_OPENING}:refuse_wrong_size")),
-    Opener(
-        "a file of word vectors",
-        Lazy("chainrule.features.vectors.model:is_vectors_file"),
-        Lazy("chainrule.features.vectors.model:open_vectors_file"),
-        Lazy("chainrule.features.vectors.model:class_of_file"),
-    ),
-)
 
-_WRITING = f"{_OPEN}.writers"
-_EXPORTS = "chainrule.features.exports"
-_NGRAM_FILES = "chainrule.models.files.ngram_files"
-WRITERS = (
-    Writer(".arpa", Lazy(f"{_NGRAM_FILES}:write_arpa_file"), Lazy(f"{_NGRAM_FILES}:check_ngram_file")),
-    Writer(".fst.txt", Lazy(f"{_EXPORTS}.writers:write_automaton"), Lazy(f"{_EXPORTS}.writers:check_automaton")),
-    Writer(
-        ".combined",
-        Lazy(f"{_EXPORTS}.writers:write_words"),
-        Lazy(f"{_NGRAM_FILES}:check_ngram_file"),
-        Lazy(f"{_EXPORTS}.config:WordListConfig"),
-    ),
-    Writer("hugging-face", Lazy(f"{_WRITING}:write_hugging_face"), Lazy(f"{_WRITING}:check_hugging_face")),
-    Writer("peft", Lazy(f"{_WRITING}:write_peft"), Lazy(f"{_WRITING}:check_peft")),
-    Writer("gguf-adapter", Lazy(f"{_WRITING}:write_gguf_adapter"), Lazy("chainrule.base.files:check_new_file")),
-)
+def tell_problems_to(tell: Callable[[str], object]) -> None:
+    """Set what is told, in a line, of plug-ins that are left out; by default it is a warning."""
+    _on_problem[:] = [tell]
 
-_TREES, _VISION = "chainrule.features.trees", "chainrule.features.vision"
 
-# Rows of tables that features have: the table, the name of the row, and what it stands for.
-ROWS = (
-    ("documents", "tree", Lazy("chainrule.features.trees.structures.linearized:Treebank")),
-    ("evaluate", "vectors", Lazy("chainrule.features.vectors.shell_evaluate:EVALUATE")),
-    ("evaluate", "conditional", Lazy("chainrule.features.seq2seq.shell_evaluate:EVALUATE")),
-    ("evaluate", "caption", Lazy("chainrule.features.vision.shell_evaluate:EVALUATE")),
-    ("evaluate", "speech", Lazy("chainrule.features.speech.shell:EVALUATE")),
-    ("evaluate", "classifier", Lazy("chainrule.features.classify.shell:EVALUATE")),
-    ("count", "together", Lazy("chainrule.features.vectors.shell_count:COUNT")),
-    ("train ngram", "spark", Lazy("chainrule.features.spark.shell:TRAIN")),
-    ("complete", "typing", Lazy("chainrule.features.correct.shell_typing:TypingOptions")),
-    ("attention", "conditional", Lazy("chainrule.features.seq2seq.attend:attend_pair")),
-    ("attention", "caption", Lazy("chainrule.features.vision.attend:attend_caption")),
-    ("attention", "speech", Lazy("chainrule.features.speech.draw_alignment:attend_sound")),
-    ("attention", "tree", Lazy("chainrule.features.trees.draw_trees:attend_tree")),
-    ("attention", "classifier", Lazy("chainrule.features.trees.draw_trees:attend_tree")),
-    ("attention beside", "caption", Lazy("chainrule.features.vision.attend:attend_picture")),
-    ("classify.inspect", "picture", Lazy("chainrule.features.vision.inspect:inspect_pictures")),
-    ("classify.inputs", "tree", Lazy(f"{_TREES}.inputs:TREE")),
-    ("classify.inputs", "graph", Lazy(f"{_TREES}.inputs:GRAPH")),
-    ("classify.inputs", "picture", Lazy(f"{_VISION}.labels.inputs:PICTURE")),
-    ("classify.sides", "tree", Lazy(f"{_TREES}.inputs:SIDE")),
-    ("classify.units", "box", Lazy(f"{_VISION}.labels.units:BOX")),
-    ("classify.units", "pixel", Lazy(f"{_VISION}.labels.units:PIXEL")),
-    ("classify.boxes", "detect", Lazy(f"{_VISION}.labels.boxes:detect")),
-    ("classify.boxes", "assess", Lazy(f"{_VISION}.labels.boxes:assess_boxes")),
-    ("classify.networks", "tree", Lazy(f"{_TREES}.config:TreeLabelling")),
-    ("classify.networks", "graph", Lazy(f"{_TREES}.config:GraphLabelling")),
-    ("classify.networks", "lenet", Lazy(f"{_VISION}.network.config:LeNetLabelling")),
-    ("classify.networks", "grid", Lazy(f"{_VISION}.network.config:GridLabelling")),
-    ("classify.networks", "alexnet", Lazy(f"{_VISION}.network.config:AlexNetLabelling")),
-    ("classify.networks", "vgg", Lazy(f"{_VISION}.network.config:VGGLabelling")),
-    ("classify.networks", "googlenet", Lazy(f"{_VISION}.network.config:GoogLeNetLabelling")),
-    ("classify.networks", "resnet", Lazy(f"{_VISION}.network.config:ResNetLabelling")),
-    ("classify.networks", "vit", Lazy(f"{_VISION}.network.config:ViTLabelling")),
-    ("classify.networks", "efficientnet", Lazy(f"{_VISION}.network.config:EfficientNetLabelling")),
-    ("embed", "classifier", Lazy("chainrule.features.classify.shell:embed_inputs")),
-)
+def _known() -> dict[str, Plugin]:
+    """Return the plug-ins that have been read, by name; the first is ours."""
+    if not _plugins:
+        _plugins["chainrule"] = Lazy("chainrule.registry.ours:OURS").get()
+    return _plugins
+
+
+def read_plugins() -> tuple[dict[str, Plugin], dict[str, str]]:
+    """Read the plug-ins of other packages, once; return all by name, ours among them, and what is wrong with others.
+
+    It takes longer than a help page, so it is done only where our tables lack a name. A plug-in that cannot be
+    imported, or takes a name that is taken, is left out.
+    """
+    global _is_read
+    if not _is_read:
+        _is_read = True
+        from importlib.metadata import entry_points
+
+        for point in entry_points(group="chainrule.plugins"):
+            problem = _add(point)
+            if problem is not None:
+                _problems[point.name] = problem
+                _on_problem[0](f"the plug-in {point.name} is left out: {problem}")
+    return _known(), _problems
+
+
+def _add(point: EntryPoint) -> str | None:
+    """Add the plug-in of an entry point; return what is wrong with it, if anything."""
+    try:
+        plugin = point.load()
+    except Exception as error:  # whatever its author's code raises
+        return f"{point.value} cannot be imported: {type(error).__name__}: {error}"
+    if not isinstance(plugin, Plugin):
+        return f"{point.value} is {plugin!r}; expected a chainrule.kinds.Plugin"
+    for other, known in _known().items():
+        if taken := plugin.names() & known.names():
+            return f"it brings the {min(taken)}, which {other} has; choose another name"
+    _plugins[point.name] = plugin
+    return None
 
 
 def rows(table: str) -> dict[str, Lazy]:
     """Return the rows of a table of a feature, by name."""
-    return {name: lazy for own, name, lazy in ROWS if own == table}
+    return {name: lazy for plugin in _known().values() for own, name, lazy in plugin.rows if own == table}
 
 
 class Table(Mapping[str, T]):
@@ -338,20 +207,39 @@ class Table(Mapping[str, T]):
         return len(self._own) + len(rows(self._table))
 
 
+def openers() -> list[Opener]:
+    """Return the openers in their order, of the plug-ins that have been read the last."""
+    return [opener for plugin in _known().values() for opener in plugin.openers]
+
+
+def writers() -> list[Writer]:
+    """Return the writers, of the plug-ins that have been read the last."""
+    return [writer for plugin in _known().values() for writer in plugin.writers]
+
+
 def kinds() -> dict[str, Kind]:
-    """Return all kinds of models by their families."""
-    return {kind.family: kind for kind in KINDS}
+    """Return the kinds of models by their families, of the plug-ins that have been read, too."""
+    return {kind.family: kind for plugin in _known().values() for kind in plugin.kinds}
+
+
+def kind_named(family: str) -> Kind | None:
+    """Return the kind of models of a family, perhaps of a plug-in; None if there is none."""
+    if family not in kinds():
+        read_plugins()
+    return kinds().get(family)
 
 
 def kind_of_config(config: object) -> Kind:
     """Return the kind of models that have these settings. Raises TypeError if no kind has."""
-    for kind in KINDS:
-        if any(own.names(type(config)) for own in kind.configs):
-            return kind
-    known = ", ".join(own.target.partition(":")[2] for kind in KINDS for own in kind.configs)
+    for _ in range(2):
+        for kind in kinds().values():
+            if any(own.names(type(config)) for own in kind.configs):
+                return kind
+        read_plugins()
+    known = ", ".join(own.target.partition(":")[2] for kind in kinds().values() for own in kind.configs)
     raise TypeError(f"{config!r} is not a configuration of a model; expected one of {known}")
 
 
 def configs_of(*models: Lazy) -> dict[str, type]:
-    """Return the first class of settings of each family whose models are of these classes."""
-    return {kind.family: kind.configs[0].get() for kind in KINDS if kind.model in models}
+    """Return the first class of settings of each of our families whose models are of these classes."""
+    return {kind.family: kind.configs[0].get() for kind in _known()["chainrule"].kinds if kind.model in models}

@@ -35,7 +35,7 @@ def test_the_table_of_options_names_every_verb() -> None:
 @pytest.mark.parametrize("apps", [(app, cli_verbs.VERBS), (train, cli_verbs.FAMILIES)])
 def test_the_line_of_a_verb_in_the_list_is_the_first_paragraph_of_its_docstring(apps) -> None:
     commands, verbs = apps
-    for name, (_, summary) in verbs.items():
+    for name, summary in ((name, verb.help) for name, verb in verbs.items()):
         if not name.startswith("-"):
             docstring = inspect.getdoc(commands[name].default_command)
             assert docstring is not None

@@ -49,7 +49,9 @@ def test_help_imports_one_verb_and_no_other(verbs: list[str]) -> None:
     )
     result = subprocess.run([sys.executable, "-c", code, *verbs], capture_output=True, text=True, check=True)
     loaded = {name.removeprefix("chainrule.") for name in result.stdout.splitlines()[-1].split()[1:]}
-    functions = {function.split(":")[0] for function, _ in (*VERBS.values(), *FAMILIES.values())}
+    functions = {
+        verb.function.target.removeprefix("chainrule.").split(":")[0] for verb in (*VERBS.values(), *FAMILIES.values())
+    }
     expected = {"score": {"cli.measure.score"}, "ngram": {"cli.train.ngram"}, "bidirectional": {"cli.train.networks"}}
     assert loaded & functions == (expected[verbs[-1]] if verbs else set())
 

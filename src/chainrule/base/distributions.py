@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
-from chainrule.base.arguments import as_tokens, check_least, check_tokens
+from chainrule.base.arguments import after_prefixes, as_tokens, check_least, check_rows, check_tokens
 from chainrule.base.bfloat16 import has_nan
 from chainrule.base.scratch import parts_released
 from chainrule.errors import EstimationError, ModelFormatError, SettingError
-from chainrule.protocol import END, State
+from chainrule.protocol import BEGIN, END, UNKNOWN, State
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from jaxtyping import Float32, Float64, Int32, Int64
     from numpy import ndarray
@@ -58,6 +58,102 @@ class ByDistributions(ABC, Generic[State]):
     ) -> tuple[Float32[ndarray, " B"], Int32[ndarray, " B"]]:
         """As `LanguageModel.draw`."""
         return draw_of(self.next_log_probs(state), uniforms, banned)
+
+
+class ByContexts(ByDistributions[list[tuple[int, ...]]]):
+    """The defaults of a language model that is a function of the tokens so far: the least that a model has to say.
+
+    A state is a list with the context of each row: <s>, and the tokens of the document. Subclasses set the size of the
+    vocabulary, and `reach`, if only so many of the last tokens count.
+    """
+
+    end = END
+    vocabulary_size: int
+    reach: int | None = None
+
+    @abstractmethod
+    def log_probs_after(self, context: tuple[int, ...]) -> Float32[ndarray, " V"]:
+        """log P(w | context) for every token w, as a row of `LanguageModel.next_log_probs`."""
+
+    def _grown(self, context: tuple[int, ...], tokens: Iterable[int]) -> tuple[int, ...]:
+        """The context after more tokens; </s> begins a document."""
+        for token in tokens:
+            context = (BEGIN,) if token == END else (*context, token)
+        return context if self.reach is None else context[max(0, len(context) - self.reach) :]
+
+    def _after_each(self, text: Int32[ndarray, " T"]) -> list[Float32[ndarray, " V"]]:
+        """The distribution before each token of a text."""
+        context: tuple[int, ...] = (BEGIN,)
+        rows = []
+        for token in text.tolist():
+            rows.append(self.log_probs_after(context))
+            context = self._grown(context, [token])
+        return rows
+
+    def _scores(
+        self,
+        sequences: Sequence[Int32[ndarray, " T"]],
+        prefixes: Sequence[Int32[ndarray, " prefix"]] | None,
+        end: bool,
+        wanted: int | None = None,
+    ) -> list[Float32[ndarray, " T"]]:
+        """The scores of each text's own tokens, or of one token in their places."""
+        scores = []
+        for text, own in after_prefixes(sequences, prefixes, self.vocabulary_size, end=end):
+            rows = zip(self._after_each(text)[own], text[own].tolist(), strict=True)
+            scores.append(np.array([row[token if wanted is None else wanted] for row, token in rows], np.float32))
+        return scores
+
+    def score(
+        self,
+        sequences: Sequence[Int32[ndarray, " T"]],
+        *,
+        prefixes: Sequence[Int32[ndarray, " prefix"]] | None = None,
+        end: bool = True,
+    ) -> list[Float32[ndarray, " T"]]:
+        """As `Scorer.score`."""
+        return self._scores(sequences, prefixes, end)
+
+    def unknown_log_probs(
+        self,
+        sequences: Sequence[Int32[ndarray, " T"]],
+        *,
+        prefixes: Sequence[Int32[ndarray, " prefix"]] | None = None,
+        end: bool = True,
+    ) -> list[Float32[ndarray, " T"]]:
+        """As `LanguageModel.unknown_log_probs`."""
+        return self._scores(sequences, prefixes, end, UNKNOWN)
+
+    def score_stream(self, stream: Int32[ndarray, " T"]) -> Float32[ndarray, " T"]:
+        """As `Scorer.score_stream`."""
+        check_tokens(stream, self.vocabulary_size)
+        rows = zip(self._after_each(stream), stream.tolist(), strict=True)
+        return np.array([row[token] for row, token in rows], np.float32)
+
+    def start(self, prefixes: Sequence[Int32[ndarray, " prefix"]]) -> list[tuple[int, ...]]:
+        """As `LanguageModel.start`."""
+        for tokens in prefixes:
+            check_tokens(as_tokens(tokens), self.vocabulary_size)
+        return [self._grown((BEGIN,), as_tokens(tokens).tolist()) for tokens in prefixes]
+
+    def next_log_probs(self, state: list[tuple[int, ...]]) -> Float32[ndarray, "B V"]:
+        """As `LanguageModel.next_log_probs`."""
+        rows = [self.log_probs_after(context) for context in state]
+        return np.array(rows, np.float32).reshape(len(state), self.vocabulary_size)
+
+    def advance(self, state: list[tuple[int, ...]], tokens: Int32[ndarray, " B"]) -> list[tuple[int, ...]]:
+        """As `LanguageModel.advance`."""
+        check_rows(tokens, len(state))
+        check_tokens(as_tokens(tokens), self.vocabulary_size)
+        return [self._grown(context, [token]) for context, token in zip(state, tokens.tolist(), strict=True)]
+
+    def select(self, state: list[tuple[int, ...]], rows: Int32[ndarray, " new_B"]) -> list[tuple[int, ...]]:
+        """As `LanguageModel.select`."""
+        return [state[row] for row in rows.tolist()]
+
+    def join(self, states: Sequence[list[tuple[int, ...]]]) -> list[tuple[int, ...]]:
+        """As `LanguageModel.join`."""
+        return [context for state in states for context in state]
 
 
 class ArrayStates(Generic[Rows]):

@@ -15,7 +15,7 @@ from typing import Any
 
 from cyclopts import App, CycloptsError, Group
 
-from chainrule import __version__
+from chainrule import __version__, kinds
 from chainrule.base.progress import COMMAND_BEGAN
 from chainrule.base.threads import MOST_THREADS
 from chainrule.cli.verbs import (
@@ -48,19 +48,19 @@ app = App(
     group_commands=Group("Options", sort_key=len(GROUPS)),
 )
 train = App(name="train", help=TRAIN)
-for position, (title, names) in enumerate(GROUPS.items()):
-    group = Group(title, sort_key=position)
+groups = {title: Group(title, sort_key=position) for position, title in enumerate((*GROUPS, "Models"))}
+for title, names in GROUPS.items():
+    group = groups[title]
     for rank, name in enumerate(names):
         if name == "train":
             train.group, train.sort_key = group, rank
             app.command(train)
         else:
-            function, summary = VERBS[name]
-            app.command(f"chainrule.{function}", name=name, help=summary, group=group, sort_key=rank)
-models = Group("Models", sort_key=0)
-for rank, (name, (function, summary)) in enumerate(FAMILIES.items()):
-    train.command(f"chainrule.{function}", name=name, help=summary, group=models, sort_key=rank)
-app.command(f"chainrule.{INSTALL[0]}", name="--install-completion", help=INSTALL[1])
+            verb = VERBS[name]
+            app.command(verb.function.target, name=name, help=verb.help, group=group, sort_key=rank)
+for rank, (name, verb) in enumerate(FAMILIES.items()):
+    train.command(verb.function.target, name=name, help=verb.help, group=groups["Models"], sort_key=rank)
+app.command(INSTALL[0], name="--install-completion", help=INSTALL[1])
 
 
 _END_SECONDS = 0.6  # that a process takes to end after its work, with torch in it; minutes count them, too
@@ -88,6 +88,7 @@ def run(arguments: list[str], start_seconds: float = 0.0) -> int:
         arguments = _with_new_names(_with_settings_made(arguments))
         if arguments[:1] == ["--version"] and arguments[1:]:
             raise CycloptsError(msg=f"There is no use for {' '.join(arguments[1:])} after --version.")
+        _add_verbs_of_plugins(arguments)
         verb = _verb(arguments)
         _load(verb)
         command, bound, _ = app.parse_args(arguments, exit_on_error=False, print_error=False)
@@ -95,7 +96,7 @@ def run(arguments: list[str], start_seconds: float = 0.0) -> int:
             from chainrule.cli.shared.wrong_usage import check_needs, check_no_option_is_text, check_values
 
             check_no_option_is_text(bound, verb, arguments)
-            if command.__module__.startswith("chainrule."):  # not where it shows its help
+            if not command.__module__.startswith("cyclopts."):  # which shows its help
                 check_values(command, arguments)
                 check_needs(bound, command)
         command(*bound.args, **bound.kwargs)
@@ -132,6 +133,24 @@ def run(arguments: list[str], start_seconds: float = 0.0) -> int:
         message = in_options(str(interrupt), _verb(arguments))
         return _fail(message or "interrupted; no half-written file is left", 130, debug)
     return 0
+
+
+def _add_verbs_of_plugins(arguments: list[str]) -> None:
+    """Where our table lacks the verb, look for it in the plug-ins of other packages, whose problems are noted."""
+    parent, words = (train, arguments[1:]) if arguments[:1] == ["train"] else (app, arguments)
+    if not words or words[0].startswith("-") or words[0] in parent:
+        return
+    from chainrule.cli.shared.screen import note
+
+    kinds.tell_problems_to(note)
+    plugins, _ = kinds.read_plugins()
+    for verb in (verb for name, plugin in plugins.items() if name != "chainrule" for verb in plugin.verbs):
+        function: Any = verb.function.target
+        if verb.function == kinds.TRAIN_ON_TEXT:
+            function = kinds.TRAIN_ON_TEXT.get()(verb)
+        home, _, name = verb.name.rpartition(" ")
+        group = groups.setdefault(verb.group, Group(verb.group))
+        (train if home else app).command(function, name=name, help=verb.help, group=group)
 
 
 def _load(verb: App) -> None:

@@ -66,10 +66,10 @@ def page(command: str, width: int, *, is_coloured: bool = False) -> str:
     if command:
         first, example = (paragraph.strip() for paragraph in TRAIN.split("\n\n"))
         lines += [first, "", example, ""]
-        lines += _panel("Models", {name: summary for name, (_, summary) in FAMILIES.items()}, width, is_coloured)
+        lines += _panel("Models", {name: verb.help for name, verb in FAMILIES.items()}, width, is_coloured)
     else:
         lines += [*_folded(DESCRIPTION, width), ""]
-        summaries = {"train": TRAIN.split("\n\n")[0]} | {name: summary for name, (_, summary) in VERBS.items()}
+        summaries = {"train": TRAIN.split("\n\n")[0]} | {name: verb.help for name, verb in VERBS.items()}
         for title, names in GROUPS.items():
             lines += _panel(title, {name: summaries[name] for name in names}, width, is_coloured)
         options = {

@@ -32,7 +32,7 @@ from chainrule.mixture.components import (
 from chainrule.protocol import BEGIN, END, UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from jaxtyping import Float32, Float64, Int32, UInt8
     from numpy import ndarray
@@ -296,12 +296,12 @@ def to_state(model: Any, take_component: Callable[[str, Any], tuple[Json, Arrays
 
 
 def from_state(
-    settings: Json, arrays: Arrays, vocabulary_size: int, families: Mapping[str, Callable[[Json, Arrays, int], Any]]
+    settings: Json, arrays: Arrays, vocabulary_size: int, restore: Callable[[str, Json, Arrays, int], Any]
 ) -> LinearMixture | LogLinearMixture | AdaptiveMixture:
-    """The mixture of settings and arrays. families: how to restore a component, by family. Raises ModelFormatError."""
+    """The mixture of settings and arrays. restore: makes a component of a family. Raises ModelFormatError."""
     listed, kind, weights = settings.get("components"), settings.get("kind"), settings.get("weights")
     known = isinstance(listed, list) and all(
-        isinstance(entry, dict) and entry.get("family") in families and isinstance(entry.get("settings"), dict)
+        isinstance(entry, dict) and isinstance(entry.get("family"), str) and isinstance(entry.get("settings"), dict)
         for entry in listed
     )
     if not known or not listed or kind not in ("linear", "log-linear") or not isinstance(weights, list):
@@ -309,7 +309,7 @@ def from_state(
     models = []
     for i, entry in enumerate(listed):
         own = {key.removeprefix(f"{i}."): array for key, array in arrays.items() if key.startswith(f"{i}.")}
-        model = families[entry["family"]](entry["settings"], own, vocabulary_size)
+        model = restore(entry["family"], entry["settings"], own, vocabulary_size)
         models.append(RescaledUnknown(model, entry["unseen_ratio"]) if "unseen_ratio" in entry else model)
     components = Components(tuple(entry["family"] for entry in listed), tuple(models))
     try:

@@ -36,12 +36,12 @@ from chainrule.cli.shared.parts import with_flags
 from chainrule.cli.shared.screen import note, print_json, progress_bar
 from chainrule.cli.shared.server_options import ModelOrName, ServerOptions
 from chainrule.errors import ChainruleError, SettingError
-from chainrule.kinds import WRITERS
+from chainrule.kinds import writers
 from chainrule.models.files.writing import named_writers
 
 Form: Any = Literal[tuple(named_writers())]
 _SETTINGS: dict[str, Any] = {
-    writer.name.strip("."): writer.settings.get() for writer in WRITERS if writer.settings is not None
+    writer.name.strip("."): writer.settings.get() for writer in writers() if writer.settings is not None
 }
 
 

@@ -150,10 +150,10 @@ def masked(
     _train(texts, config, output, run, tokenizer, beginning)
 
 
-def _verb(name: str, config: Any, *, is_causal: bool) -> Callable[..., None]:
+def network_verb(name: str, config: Any, *, is_causal: bool) -> Callable[..., None]:
     """chainrule train NAME, whose settings are this configuration; its docstring is the verb's help."""
     summary, _, details = (getdoc(config) or "").partition("\n\n")
-    text = "trees.conllu" if config.reads == "tree" else "corpus.txt"
+    text = "trees.conllu" if getattr(config, "reads", "text") == "tree" else "corpus.txt"
     example = f"    $ chainrule train {name} {text} -o {name}/ --minutes 5"
 
     def train_language_model(
@@ -194,7 +194,7 @@ def __getattr__(name: str) -> Callable[..., None]:
     if verb not in known:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     kind = known[verb]
-    return _verb(verb, kind.configs[0].get(), is_causal=kind.model == CAUSAL_NETWORK)
+    return network_verb(verb, kind.configs[0].get(), is_causal=kind.model == CAUSAL_NETWORK)
 
 
 def adapt(

@@ -115,7 +115,7 @@ def ngram(
     if run_part(_PARTS, flags, reading=reading, mixing=mixing, **shared):
         return
     source = mixing.source(texts, reading, [tune])
-    _train(
+    train_from_counts(
         source,
         config,
         output,
@@ -148,10 +148,10 @@ def uniform(
     from chainrule.mixture.uniform import UniformConfig
 
     source = mixing.source(texts, reading)
-    _train(source, UniformConfig(), output, tokenizer, markers, overwrite=overwrite, json=json, ngrams=False)
+    train_from_counts(source, UniformConfig(), output, tokenizer, markers, overwrite=overwrite, json=json, ngrams=False)
 
 
-def _train(
+def train_from_counts(
     source: Source,
     config: DataclassInstance,
     output: Path,
@@ -165,6 +165,10 @@ def _train(
     memory: str | None = None,
     ngrams: bool = True,
 ) -> None:
+    """Train a model that is estimated from counts, save it, and print what was learned. ngrams: as for the target.
+
+    Raises what `train` raises; OutputError.
+    """
     from chainrule.verbs.training.train import train
 
     check_model_target(output, overwrite=overwrite, compact=compact, ngrams=ngrams)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from chainrule.errors import ModelFormatError
@@ -85,13 +84,13 @@ def _take_apart(model: Any) -> tuple[Json, Arrays]:
 def _put_together(settings: Json, arrays: Arrays, vocabulary_size: int) -> LanguageModel[Any]:
     from chainrule.mixture.interpolation import from_state
 
-    return from_state(settings, arrays, vocabulary_size, {name: partial(_restored, name) for name in FAMILIES})
+    return from_state(settings, arrays, vocabulary_size, _restored)
 
 
 def _restored(name: str, settings: Json, arrays: Arrays, vocabulary_size: int) -> LanguageModel[Any]:
-    family = FAMILIES[name]
-    if family.job != "continue":
-        raise ModelFormatError(f"the mixture has a component of family {name!r}, which continues no texts")
+    family = FAMILIES.get(name)
+    if family is None or family.job != "continue":
+        raise ModelFormatError(f"the mixture has a component of family {name!r}, which this version cannot mix")
     model: LanguageModel[Any] = family.from_state(settings, arrays, vocabulary_size)
     return model
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from chainrule.base.options import config_among
 from chainrule.errors import SettingError
-from chainrule.kinds import kind_of_config, kinds
+from chainrule.kinds import kind_named, kind_of_config, kinds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 class _Families(Mapping[str, "Family"]):
     def __getitem__(self, name: str) -> Family:
-        engine = kinds()[name].engine
-        if engine is None:
+        kind = kind_named(name)
+        if kind is None or kind.engine is None:
             raise KeyError(name)
-        family: Family = engine.get()
+        family: Family = kind.engine.get()
         return family
 
     def __iter__(self) -> Iterator[str]:
@@ -30,7 +30,7 @@ class _Families(Mapping[str, "Family"]):
         return sum(1 for _ in self)
 
     def __contains__(self, name: object) -> bool:
-        kind = kinds().get(name) if isinstance(name, str) else None
+        kind = kind_named(name) if isinstance(name, str) else None
         return kind is not None and kind.engine is not None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from chainrule.errors import opening_folder
-from chainrule.kinds import kinds
+from chainrule.kinds import kind_named
 from chainrule.models.families.table import FAMILIES
 from chainrule.models.files.adapters import adapted, open_base
 from chainrule.models.files.tokenizers import tokenizer_from
@@ -32,7 +32,9 @@ def build_model(
     mapped: MappedFile | None = None,
 ) -> Model:
     """A model of a family, as the class that its row names. The arguments are those of `Model`."""
-    model: Model = kinds()[family].model.get()(family, engine, tokenizer, record, speller, mapped=mapped)
+    kind = kind_named(family)
+    assert kind is not None  # whoever made the engine knows the family
+    model: Model = kind.model.get()(family, engine, tokenizer, record, speller, mapped=mapped)
     return model
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from chainrule.base.arguments import as_path
 from chainrule.errors import ModelFormatError
-from chainrule.kinds import KINDS, OPENERS, kinds
+from chainrule.kinds import kind_named, kinds, openers, read_plugins
 from chainrule.storage.config_json import read_config
 from chainrule.storage.gguf import describe_wrong_magic
 from chainrule.storage.model_folder import saved_family
@@ -27,10 +27,14 @@ def opener_of(path: Path) -> Opener | None:
     """
     if saved_family(path) is not None:
         return None
-    found = next((opener for opener in OPENERS if opener.recognises.get()(path)), None)
+    ours = openers()
+    found = next((opener for opener in ours if opener.recognises.get()(path)), None)
+    if found is None and path.is_file():
+        read_plugins()
+        found = next((opener for opener in openers()[len(ours) :] if opener.recognises.get()(path)), None)
     if found is None and path.is_file():
         wrong = describe_wrong_magic(path)
-        *others, last = (opener.title for opener in OPENERS if opener.title)
+        *others, last = (opener.title for opener in openers() if opener.title)
         expected = f"a model is a folder, {', '.join(others)} or {last}"
         raise ModelFormatError(f"{path}: {wrong or expected}")
     return found
@@ -43,12 +47,13 @@ def class_at(path: Path, opener: Opener | None) -> type[AnyModel] | None:
     """
     if opener is not None:
         return None if opener.model is None else opener.model.get()(path)
-    family, known = read_config(path).family, kinds()
-    if family not in known:
+    family = read_config(path).family
+    kind = kind_named(family)
+    if kind is None:
         raise ModelFormatError(
-            f"{path}: family {family!r} is not known to this version; expected one of {', '.join(known)}"
+            f"{path}: family {family!r} is not known to this version; expected one of {', '.join(kinds())}"
         )
-    own: type[AnyModel] = known[family].model.get()
+    own: type[AnyModel] = kind.model.get()
     return own
 
 
@@ -72,6 +77,6 @@ def kind_at(path: str | os.PathLike[str]) -> Kind | None:
     with suppress(ModelFormatError):
         family = saved_family(as_path(path))
         if family is not None:
-            return kinds().get(family)
+            return kind_named(family)
     own = model_class_at(path)
-    return None if own is None else next((kind for kind in KINDS if kind.model.names(own)), None)
+    return None if own is None else next((kind for kind in kinds().values() if kind.model.names(own)), None)

@@ -10,7 +10,7 @@ import numpy as np
 
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import ModelFormatError, SettingError, opening_folder
-from chainrule.kinds import OPENERS
+from chainrule.kinds import openers
 from chainrule.protocol import END
 from chainrule.storage.config_json import TokenizerEntry
 from chainrule.storage.gguf import describe_wrong_magic
@@ -75,7 +75,7 @@ def saved_tokenizer(config: TokenizerConfig) -> Tokenizer | None:
         raise ModelFormatError(f"{folder}: {wrong}")
     if config.kind in (*BUILT_IN, *LEARNED) or not folder.exists():
         return None
-    opener = next((own for own in OPENERS if own.tokenizer is not None and own.recognises.get()(folder)), None)
+    opener = next((own for own in openers() if own.tokenizer is not None and own.recognises.get()(folder)), None)
     if opener is None and not folder.is_dir():
         return None
     if config.normalise:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from chainrule.base.files import DECOMPRESSORS, ends_in
 from chainrule.errors import SettingError
-from chainrule.kinds import WRITERS
+from chainrule.kinds import writers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def writer_of(path: Path) -> Writer | None:
     """Return the writer of a file by the ending of its name, which may be compressed; None for a folder of ours."""
-    for writer in WRITERS:
+    for writer in writers():
         endings = tuple(f"{writer.name}{compression}" for compression in ("", *DECOMPRESSORS))
         if writer.name.startswith(".") and ends_in(path, endings):
             return writer
@@ -25,7 +25,7 @@ def writer_of(path: Path) -> Writer | None:
 
 def named_writers() -> dict[str, Writer]:
     """Return the writers that have a name of their own, by it."""
-    return {writer.name: writer for writer in WRITERS if not writer.name.startswith(".")}
+    return {writer.name: writer for writer in writers() if not writer.name.startswith(".")}
 
 
 def writer_named(name: str) -> Writer:

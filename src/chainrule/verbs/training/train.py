@@ -17,7 +17,7 @@ from chainrule.base.options import takes
 from chainrule.base.scratch import token_counts
 from chainrule.base.threads import start_in_thread
 from chainrule.errors import SettingError, TextError
-from chainrule.kinds import CAUSAL_NETWORK, MASKED_MODEL, kinds
+from chainrule.kinds import CAUSAL_NETWORK, MASKED_MODEL, kind_named, kinds
 from chainrule.models.families.family import Counting
 from chainrule.models.families.table import FAMILIES, check_learns_from_text, config_of, family_of
 from chainrule.models.files.adapters import adapter_record, check_no_adapter
@@ -459,7 +459,7 @@ def network_config_of(folder: Path) -> NetworkConfig:
 
 def _check_trainable(folder: Path, family: str) -> None:
     """Raises SettingError."""
-    kind = kinds().get(family)
+    kind = kind_named(family)
     if kind is None or kind.model not in (CAUSAL_NETWORK, MASKED_MODEL):
         raise SettingError(
             f"{folder}: {kind.title if kind else family} cannot be trained further on plain text; expected a network "
