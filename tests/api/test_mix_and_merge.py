@@ -132,7 +132,7 @@ def test_a_saved_mixture_is_the_same(kind: str, models, fixtures: Path, tmp_path
     [
         (lambda s: s.pop("components"), "lack components, kind or weights"),
         (lambda s: s.update(components=[]), "lack components, kind or weights"),
-        (lambda s: s["components"][0].update(family="other"), "lack components, kind or weights"),
+        (lambda s: s["components"][0].update(family="other"), "which this version cannot mix"),
         (lambda s: s["components"][0].update(settings=[]), "lack components, kind or weights"),
         (lambda s: s.update(kind="square"), "lack components, kind or weights"),
         (lambda s: s.update(weights=None), "lack components, kind or weights"),

@@ -8,7 +8,6 @@ import numpy as np
 
 from chainrule.base.arguments import as_texts
 from chainrule.decoding.options import EmbeddingConfig, Pooling, VectorPrecision
-from chainrule.models.embedding import Embedded, embed
 from chainrule.models.model import Model
 
 if TYPE_CHECKING:
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float32
     from numpy import ndarray
 
+    from chainrule.models.embedding import Embedded
     from chainrule.protocol import Embedder
     from chainrule.text.corpus.block import Block
 
@@ -50,6 +50,8 @@ class EmbeddingModel(Model):
 
         good:  [text] = model.embed_units(["the bank of the river"]); text.units, text.vectors
         """
+        from chainrule.models.embedding import embed
+
         config, texts = config or EmbeddingConfig(unit="word"), as_texts(texts)
         batches = (texts[first : first + _BATCH] for first in range(0, len(texts), _BATCH))
         encoded = (self.tokenizer.encode_texts(batch) for batch in batches)
@@ -57,11 +59,15 @@ class EmbeddingModel(Model):
 
     def embed_blocks(self, blocks: Iterable[Block], config: EmbeddingConfig) -> Iterator[Embedded]:
         """As `embed_units`, lazily, for the documents of blocks of texts. Raises SettingError, MarkerError."""
+        from chainrule.models.embedding import embed
+
         for piece in (piece for block in blocks for piece in block.pieces(_BATCH_BYTES)):
             yield from embed(self.embedder, self.tokenizer, self.tokenizer.encode_block(piece), config)
 
     def embed_vocabulary(self) -> Iterator[Embedded]:
         """The tokens of the vocabulary, each a text of its own, with their vectors in no context; as `embed_units`."""
+        from chainrule.models.embedding import Embedded
+
         vectors = self.embedder.static_vectors()
         for i, token in enumerate(self.tokenizer.vocabulary.tokens()):
             text = token.decode("utf-8", "replace")

@@ -19,26 +19,14 @@ from chainrule.base.arguments import check_least
 from chainrule.base.distributions import top_of
 from chainrule.base.files import check_new_file, describe_duplicate, replace_file
 from chainrule.base.options import takes
-from chainrule.decoding.beam_tree import compare_with_greedy, tree_json, tree_page, tree_svg
-from chainrule.decoding.chat.conversation import ChatModel
-from chainrule.decoding.chat.template import ChatFormat, ChatTemplate
-from chainrule.decoding.completion import Completer, Completion, LastWordCorrector
 from chainrule.decoding.config import Limits
-from chainrule.decoding.form import form_of
-from chainrule.decoding.text_generator import SearchedTexts, Text, TextDecoder
 from chainrule.errors import SettingError, TextError
-from chainrule.evaluation.likelihood import measure
-from chainrule.evaluation.suites import judge_suites, read_suite, region_bits
 from chainrule.models.config import BeamOptions, ChatOptions, EvaluateOptions, GenerateOptions, StreamOptions
-from chainrule.models.drafting import as_drafting
 from chainrule.models.embedding_model import EmbeddingModel
 from chainrule.models.families.table import FAMILIES
 from chainrule.models.progress_line import callback, showing, shows_progress
 from chainrule.models.scoring_model import ScoringModel
 from chainrule.protocol import END
-from chainrule.text.corpus.corpus import source_of
-from chainrule.text.corpus.records import raise_error
-from chainrule.text.tokenization.subword import Subword
 from chainrule.text.tokenization.tokenizer import MASK, masked_tokens
 
 if TYPE_CHECKING:
@@ -48,6 +36,9 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.decoding.beam import SearchTree
+    from chainrule.decoding.chat.conversation import ChatModel
+    from chainrule.decoding.completion import Completer, Completion, LastWordCorrector
+    from chainrule.decoding.text_generator import SearchedTexts, Text, TextDecoder
     from chainrule.evaluation.measurement import Measurement
     from chainrule.evaluation.suites import Suite, SuiteAccuracy
     from chainrule.models.drafting import Drafting
@@ -77,12 +68,16 @@ class BeamTree:
 
     def __str__(self) -> str:
         """Where greedy search would have chosen another token."""
+        from chainrule.decoding.beam_tree import compare_with_greedy
+
         return compare_with_greedy(self.tree, self._name)
 
     def __repr__(self) -> str:
         return f"<BeamTree: {len(self.tree.nodes):,} hypotheses after {self.prompt!r}>"
 
     def _repr_html_(self) -> str:
+        from chainrule.decoding.beam_tree import tree_svg
+
         return tree_svg(self.title, self.prompt, self.tree, self._name)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
@@ -93,6 +88,8 @@ class BeamTree:
             file.write(self._drawn(target.suffix.lower()).encode())
 
     def _drawn(self, suffix: str) -> str:
+        from chainrule.decoding.beam_tree import tree_json, tree_page, tree_svg
+
         if suffix == ".json":
             return tree_json(self.title, self.prompt, self.tree, self.tokenizer.vocabulary.token)
         if suffix == ".svg":
@@ -135,6 +132,10 @@ def chat_model(parts: ModelParts, template: str | None = None, engine: Any = Non
 
     Raises SettingError if there is no template, ModelFormatError if it is damaged.
     """
+    from chainrule.decoding.chat.conversation import ChatModel
+    from chainrule.decoding.chat.template import ChatFormat, ChatTemplate
+    from chainrule.decoding.text_generator import TextDecoder
+
     origin: dict[str, Any] | None = parts.record.get("hugging_face")
     decoder = TextDecoder(parts.engine if engine is None else engine, parts.tokenizer, lambda: parts.speller)
     # Networks that continue texts are PromptReaders.
@@ -170,6 +171,9 @@ class CausalModel(ScoringModel):
         Files are cut into documents as in training. frequencies: the count of each token in the training text, to
         report the cost of rare ones. Raises TextError.
         """
+        from chainrule.evaluation.likelihood import measure
+        from chainrule.text.corpus.corpus import source_of
+
         model, family = self.language_model, FAMILIES[self.family]
         with showing(options.progress) as progress:
             return measure(
@@ -203,6 +207,9 @@ class CausalModel(ScoringModel):
 
         good:  model.judge_suites(["number_orc.json", "cleft.json"])
         """
+        from chainrule.evaluation.suites import judge_suites, read_suite, region_bits
+        from chainrule.text.corpus.records import raise_error
+
         names = [os.fspath(name) for name in ([files] if isinstance(files, str | os.PathLike) else files)]
         on_bad = raise_error if strict else lambda error: warn(str(error))
         if twice := describe_duplicate(names):
@@ -307,6 +314,8 @@ class CausalModel(ScoringModel):
 
     def _drafted(self, draft: Drafting | Model | str | None) -> LanguageModel[Any]:
         """Raises SettingError; WrongModelError if it continues no texts."""
+        from chainrule.models.drafting import as_drafting
+
         if draft is None:
             return self.language_model
         return cast("LanguageModel[Any]", as_drafting(draft).drafted_model(self.parts))
@@ -339,12 +348,16 @@ class CausalModel(ScoringModel):
         corrector: from `chainrule.corrector`; a correction of the word just typed may then come last, see `Completion`.
         regex: a regular expression that the whole text is to match in the end. Raises SettingError.
         """
+        from chainrule.decoding.form import form_of
+
         form = None if regex is None else form_of(Limits(regex=regex), self.tokenizer, "")
         return self.completer.complete(text, n, corrector=corrector, form=form)
 
     @cached_property
     def completer(self) -> Completer:
         """Completes texts; the vocabulary is sorted at its first use."""
+        from chainrule.decoding.completion import Completer
+
         family = FAMILIES[self.family]  # networks that continue texts are PromptReaders
         context = family.context(self.engine)
         return Completer(self.language_model, self.tokenizer, reads_prompts=family.embeds, context=context)
@@ -356,6 +369,8 @@ class CausalModel(ScoringModel):
 
     def decoder_with(self, draft: Drafting | Model | str | None) -> TextDecoder:
         """As `decoder`, with drafts, as in `GenerateOptions`. Raises SettingError."""
+        from chainrule.decoding.text_generator import TextDecoder
+
         return TextDecoder(self._drafted(draft), self.tokenizer, lambda: self.speller)
 
 
@@ -388,6 +403,8 @@ class MaskedModel(ScoringModel, EmbeddingModel):
 
         Raises SettingError, MarkerError.
         """
+        from chainrule.text.tokenization.subword import Subword
+
         origin, splitter = self.record.get("hugging_face"), self.tokenizer.splitter
         if origin is not None and isinstance(splitter, Subword) and mask.strip() and mask in text:
             from chainrule.models.files.origin import OpenPromptEncoder

@@ -19,12 +19,9 @@ from chainrule.errors import SettingError, WrongModelError
 from chainrule.kinds import rows
 from chainrule.models.any_model import AnyModel, describe_wrong_kind
 from chainrule.models.families.table import FAMILIES
-from chainrule.models.files.saving import save_folder
-from chainrule.models.files.writing import writer_of
 from chainrule.models.model_info import ModelParts, info_of_model, size_of
 from chainrule.models.open_options import set_reading
 from chainrule.models.progress_line import ProgressOption, callback, shows_progress
-from chainrule.text.corpus.reading import document_in
 
 if TYPE_CHECKING:
     import os
@@ -178,6 +175,8 @@ class Model(AnyModel):
     @property
     def document(self) -> Document | None:
         """What part of a file was a document in training; None if the record does not say, or file names decided."""
+        from chainrule.text.corpus.reading import document_in
+
         return document_in(self.record)
 
     def set_markers(self, markers: Markers) -> None:
@@ -270,6 +269,9 @@ class Model(AnyModel):
 
         Raises OutputError; SettingError if the model has no such form.
         """
+        from chainrule.models.files.saving import save_folder
+        from chainrule.models.files.writing import writer_of
+
         progress = callback(progress)
         path = as_path(path)
         writer = writer_of(path)

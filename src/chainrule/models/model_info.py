@@ -9,12 +9,8 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chainrule.base.tables import text_of_rows
-from chainrule.drawing.pages import html_table
-from chainrule.evaluation.likelihood import model_signature, token_signature
 from chainrule.models.families.table import FAMILIES
-from chainrule.models.files.model_card import model_rows
 from chainrule.models.files.origin import name_before
-from chainrule.text.tokenization.subword import Subword
 
 if TYPE_CHECKING:
     from chainrule.ngram.speller import MixedSpeller, Speller
@@ -41,6 +37,8 @@ class ModelInfo:
 
     def rows(self) -> list[tuple[str, str]]:
         """Names and values as on the model card, to be read by people."""
+        from chainrule.models.files.model_card import model_rows
+
         return model_rows(
             self.family, self.tokenizer, self.vocabulary_size, self.record, size=self.bytes, signature=self.signature
         )
@@ -52,6 +50,8 @@ class ModelInfo:
         return text_of_rows(self.rows())
 
     def _repr_html_(self) -> str:
+        from chainrule.drawing.pages import html_table
+
         return html_table(f"{self.family} model", [], self.rows())
 
     def to_dict(self) -> dict[str, Any]:
@@ -69,6 +69,8 @@ class ModelInfo:
 
 def info_of_model(parts: ModelParts, *, size: int | None = None) -> ModelInfo:
     """The info of a model. size: its bytes on disk, where they are known."""
+    from chainrule.text.tokenization.subword import Subword
+
     tokenizer = parts.tokenizer
     splitter, chosen = tokenizer.splitter, getattr(getattr(parts.engine, "network", None), "begin", None)
     before = name_before(parts.record, splitter, chosen) if isinstance(splitter, Subword) else None
@@ -123,6 +125,8 @@ def _ngrams(record: dict[str, Any]) -> list[int] | None:
 
 
 def _signature(parts: ModelParts) -> str | None:
+    from chainrule.evaluation.likelihood import model_signature, token_signature
+
     if FAMILIES[parts.family].job != "continue":
         return None
     kind = FAMILIES[parts.family].measure_options(parts.engine)

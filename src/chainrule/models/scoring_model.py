@@ -15,26 +15,11 @@ import numpy as np
 from chainrule.base.arguments import as_texts
 from chainrule.base.threads import map_in_order
 from chainrule.decoding.config import GREEDY, Limits
-from chainrule.decoding.limits import possible_stops
-from chainrule.decoding.text_generator import TextDecoder
 from chainrule.errors import SettingError
-from chainrule.evaluation.choices import (
-    Choice,
-    ChoiceScores,
-    check_choices,
-    choice_log_probs,
-    filled_log_probs,
-    log_shares,
-)
-from chainrule.evaluation.continuations import score_continuations
-from chainrule.evaluation.minimal_pairs import judge, read_pairs
-from chainrule.evaluation.pseudo_likelihood import Pseudo, pseudo_log_likelihoods
-from chainrule.evaluation.token_scores import SentenceScores, score_documents, score_sentences
 from chainrule.models.families.table import FAMILIES
 from chainrule.models.model import Model
 from chainrule.models.progress_line import ProgressOption, callback, shows_progress
 from chainrule.protocol import UNKNOWN
-from chainrule.text.corpus.records import raise_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -43,7 +28,10 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.base.progress import Progress
+    from chainrule.evaluation.choices import ChoiceScores
     from chainrule.evaluation.minimal_pairs import GroupAccuracy
+    from chainrule.evaluation.pseudo_likelihood import Pseudo
+    from chainrule.evaluation.token_scores import SentenceScores
     from chainrule.models.model_info import ModelParts
     from chainrule.protocol import Scorer
     from chainrule.text.corpus.block import Block
@@ -69,6 +57,8 @@ class ModelAnswerer:
 
     def score(self, prompts: Sequence[str], choices: Sequence[str], separator: str, progress: Progress) -> ChoiceScores:
         """As `Answerer.score`."""
+        from chainrule.evaluation.choices import choice_log_probs, filled_log_probs
+
         if self.fills:
             return filled_log_probs(self.engine, self.speller, self.tokenizer, prompts, choices, progress)
         return choice_log_probs(
@@ -85,6 +75,9 @@ class ModelAnswerer:
 
     def write(self, prompts: Sequence[str], max_tokens: int, stop: Sequence[str], progress: Progress) -> list[str]:
         """As `Answerer.write`."""
+        from chainrule.decoding.limits import possible_stops
+        from chainrule.decoding.text_generator import TextDecoder
+
         decoder = TextDecoder(self.engine, self.tokenizer, lambda: self.speller)
         limits = Limits(max_tokens=max_tokens, stop=possible_stops(stop, self.tokenizer))
         written = []
@@ -117,6 +110,9 @@ class ScoringModel(Model):
 
         good:  model.score([" great", " terrible"], given="Overall, the movie was")
         """
+        from chainrule.evaluation.continuations import score_continuations
+        from chainrule.evaluation.token_scores import score_sentences
+
         texts = as_texts(texts)
         if given is not None and running:
             raise SettingError("a prompt begins each text anew; give either given or running=True")
@@ -141,6 +137,8 @@ class ScoringModel(Model):
 
         good:  model.choose("Overall, the movie was", ["great", "terrible"])
         """
+        from chainrule.evaluation.choices import log_shares
+
         choices = as_texts(choices)
         [row] = self.choice_log_probs([prompt], choices, separator=separator, progress=progress)
         return dict(zip(choices, np.exp(log_shares(row[None])[0]).tolist(), strict=True))
@@ -158,12 +156,16 @@ class ScoringModel(Model):
 
         Raises SettingError, MarkerError.
         """
+        from chainrule.evaluation.choices import Choice, check_choices
+
         prompts, choices = as_texts(prompts), as_texts(choices)
         check_choices([Choice(choice, choice) for choice in choices])
         return self.answerer.score(prompts, choices, separator, callback(progress)).log_probs
 
     def sentence_scores(self, block: Block, *, running: bool = False) -> SentenceScores:
         """As `score`, for the documents of a block, with their numbers of tokens. Raises MarkerError."""
+        from chainrule.evaluation.token_scores import score_sentences
+
         return score_sentences(self.scorer, self.tokenizer.encode_block(block).ids, running=running)
 
     @shows_progress
@@ -185,6 +187,11 @@ class ScoringModel(Model):
         errors instead.
         Raises TextError, SettingError.
         """
+        from chainrule.evaluation.minimal_pairs import judge, read_pairs
+        from chainrule.evaluation.pseudo_likelihood import Pseudo, pseudo_log_likelihoods
+        from chainrule.evaluation.token_scores import score_documents
+        from chainrule.text.corpus.records import raise_error
+
         progress, fills = callback(progress), self.is_bidirectional
         names = [files] if isinstance(files, str | os.PathLike) else files
         if pseudo is not None and pseudo not in get_args(Pseudo):

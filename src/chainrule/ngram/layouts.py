@@ -8,19 +8,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from chainrule.errors import ModelFormatError, SettingError
-from chainrule.ngram.compact.building import compact_table, unpack_table
 from chainrule.ngram.config import COMPACT, FAST
-from chainrule.ngram.kenlm.probing import HashedModel
-from chainrule.ngram.models.padded_model import PaddedModel
-from chainrule.ngram.models.sharded_model import ShardedModel
-from chainrule.ngram.models.stupid_backoff import StupidBackoff
 from chainrule.ngram.models.table_models import CompactNGramModel, NGramModel, TrieModel
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from chainrule.base.progress import Progress
+    from chainrule.ngram.kenlm.probing import HashedModel
+    from chainrule.ngram.models.padded_model import PaddedModel
+    from chainrule.ngram.models.sharded_model import ShardedModel
     from chainrule.ngram.models.stream_scorer import StreamScorer
+    from chainrule.ngram.models.stupid_backoff import StupidBackoff
     from chainrule.ngram.trie.table import Table
 
     AnyNGram = NGramModel | PaddedModel | StupidBackoff
@@ -34,12 +33,18 @@ def model_of(table: Table, *, begins: str = "one", backoff_weight: float | None 
 
 def model_over(base: NGramModel | ShardedModel, *, begins: str = "one", backoff_weight: float | None = None) -> Any:
     """As `model_of`, over a table in one piece or in shards."""
+    from chainrule.ngram.models.padded_model import PaddedModel
+    from chainrule.ngram.models.stupid_backoff import StupidBackoff
+
     model = PaddedModel(base) if begins == "all" else base
     return model if backoff_weight is None else StupidBackoff(model, backoff_weight)
 
 
 def base_of(model: Any) -> Any:
     """The model that `model_over` was given."""
+    from chainrule.ngram.models.padded_model import PaddedModel
+    from chainrule.ngram.models.stupid_backoff import StupidBackoff
+
     model = model.frequencies if isinstance(model, StupidBackoff) else model
     return model.base if isinstance(model, PaddedModel) else model
 
@@ -77,18 +82,25 @@ def compact(model: Any, progress: Progress) -> CompactNGramModel:
     Raises SettingError where the model is more than its table, ModelFormatError where the table is damaged,
     EstimationError where there is not enough memory.
     """
+    from chainrule.ngram.compact.building import compact_table
+
     model = plain_table_model(model, "has no compact form")
     return model if isinstance(model, CompactNGramModel) else CompactNGramModel(compact_table(model.table, progress))
 
 
 def fast(model: Any, progress: Progress) -> NGramModel | HashedModel:
     """The model in the fast layout. Raises as `compact` does."""
+    from chainrule.ngram.compact.building import unpack_table
+
     model = plain_table_model(model, "has no compact form")
     return NGramModel(unpack_table(model.compact, progress)) if isinstance(model, CompactNGramModel) else model
 
 
 def plain_table_model(model: Any, problem: str) -> NGramModel | HashedModel | CompactNGramModel:
     """The model, if it consists of its table alone. Raises SettingError with the `problem` that any other one has."""
+    from chainrule.ngram.kenlm.probing import HashedModel
+    from chainrule.ngram.models.sharded_model import ShardedModel
+
     if isinstance(model, ShardedModel):
         raise SettingError(f"a model in shards {problem}; take the model that was cut into shards")
     if not isinstance(model, NGramModel | HashedModel | CompactNGramModel):

@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from chainrule.errors import ModelFormatError, SettingError
-from chainrule.ngram.compact.table import CompactTable
 from chainrule.ngram.config import COMPACT, FAST, MAX_ORDER, SHARDS
 from chainrule.ngram.layouts import base_of, model_from_settings
-from chainrule.ngram.models.sharded_model import NODE_BITS, ShardedModel
 from chainrule.ngram.models.table_models import CompactNGramModel, NGramModel
 from chainrule.ngram.trie.query_kernels import NO_NODE, find_children
 from chainrule.ngram.trie.table import NODE, Records, Table, context_type, narrowest, table_from_records
@@ -28,6 +26,7 @@ if TYPE_CHECKING:
 
     from chainrule.base.progress import Progress
     from chainrule.ngram.layouts import AnyNGram
+    from chainrule.ngram.models.sharded_model import ShardedModel
 
 MAX_SHARDS = 10_000
 TASK = "cutting into shards"
@@ -35,6 +34,8 @@ TASK = "cutting into shards"
 
 def shard_model(model: Any, shards: int, progress: Progress) -> Any:
     """The model in shards of about as many n-grams, fewer where the vocabulary is small. Raises SettingError."""
+    from chainrule.ngram.models.sharded_model import ShardedModel
+
     check_shards(shards)
     base = base_of(model)
     if isinstance(base, ShardedModel):
@@ -95,6 +96,8 @@ def sharded_settings(model: ShardedModel) -> tuple[dict[str, Any], dict[str, nda
 
 def sharded_from_arrays(settings: dict[str, Any], arrays: dict[str, ndarray], vocabulary_size: int) -> ShardedModel:
     """The model of settings and arrays; reads nothing of the shards. Raises ModelFormatError."""
+    from chainrule.ngram.models.sharded_model import ShardedModel
+
     edges, sizes = index_of(settings)
     if edges[-1] != vocabulary_size:
         raise ModelFormatError(f"the shards are of {edges[-1]:,} words and the vocabulary has {vocabulary_size:,}")
@@ -103,6 +106,8 @@ def sharded_from_arrays(settings: dict[str, Any], arrays: dict[str, ndarray], vo
 
 def index_of(settings: dict[str, Any]) -> tuple[list[int], list[list[int]]]:
     """The first words of shards, and the n-grams of each order in each shard. Raises ModelFormatError."""
+    from chainrule.ngram.models.sharded_model import NODE_BITS
+
     edges, sizes, ngrams = settings.get("edges"), settings.get("shards"), settings.get("ngrams")
     if not (
         isinstance(edges, list)
@@ -170,6 +175,8 @@ def edges_of(vocabulary_size: int, shards: int, ngrams_before: Callable[[int], i
 
 def to_state(model: AnyNGram | CompactNGramModel | ShardedModel) -> tuple[dict[str, Any], dict[str, ndarray]]:
     """The settings and the arrays of a model."""
+    from chainrule.ngram.models.sharded_model import ShardedModel
+
     base = base_of(model)
     if isinstance(base, ShardedModel):
         settings, arrays = sharded_settings(base)
@@ -185,6 +192,8 @@ def from_state(
     settings: dict[str, Any], arrays: dict[str, ndarray], vocabulary_size: int
 ) -> AnyNGram | CompactNGramModel | ShardedModel:
     """The model of settings and arrays. Raises ModelFormatError."""
+    from chainrule.ngram.compact.table import CompactTable
+
     sizes = settings.get("ngrams")
     if (
         not isinstance(sizes, list)

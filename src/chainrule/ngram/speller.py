@@ -28,10 +28,7 @@ import numpy as np
 
 from chainrule.errors import ModelFormatError
 from chainrule.ngram.config import MAX_ORDER
-from chainrule.ngram.counting.count import count_ngrams
-from chainrule.ngram.estimation.backoff_and_additive import witten_bell
 from chainrule.ngram.estimation.estimates import table_of
-from chainrule.ngram.models.table_models import NGramModel
 from chainrule.ngram.trie.table import Table
 from chainrule.protocol import END, UNKNOWN
 from chainrule.text.tokenization.splitters import SEPARATORS
@@ -163,6 +160,8 @@ class Speller:
 
         literal_share: P(the literal <unk> | unknown); if 0, the literal is spelled like any other token.
         """
+        from chainrule.ngram.models.table_models import NGramModel
+
         self._model, self._alphabet, self._vocabulary = NGramModel(table), alphabet, vocabulary
         self.unseen_types, self._log_open, self.literal_share = unseen_types, log_open, literal_share
 
@@ -182,6 +181,9 @@ class Speller:
         literal_share: the share of the literal <unk> in the unknown tokens, from 0 to 1; a millionth, at least, is left
         to other spellings, so that no token is impossible.
         """
+        from chainrule.ngram.counting.count import count_ngrams
+        from chainrule.ngram.estimation.backoff_and_additive import witten_bell
+
         literal_share = min(literal_share, 1 - _MIN_OPEN)
         alphabet = Alphabet.of(spellings, never)
         stream = alphabet.symbols(spellings or [b""])

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from chainrule.errors import opening_folder
 from chainrule.kinds import kind_named
 from chainrule.models.families.table import FAMILIES
-from chainrule.models.files.adapters import adapted, open_base
 from chainrule.models.files.tokenizers import tokenizer_from
 from chainrule.storage.model_folder import SPELLER_ARRAYS, TOKENIZER, VOCABULARY_ARRAYS, base_of, open_model
 
@@ -85,6 +84,8 @@ def open_adapter(path: Path, base: Path, load: Callable[..., Model], *, exact: b
 
     Raises ModelFormatError, SettingError.
     """
+    from chainrule.models.files.adapters import adapted, open_base
+
     own = open_base(base, exact, load)
     engine, record = adapted(path, own)
     model = build_model(own.family, engine, own.tokenizer, record, own.speller)

@@ -9,7 +9,6 @@ from chainrule.base.arguments import as_path
 from chainrule.errors import ModelFormatError
 from chainrule.kinds import kind_named, kinds, openers, read_plugins
 from chainrule.storage.config_json import read_config
-from chainrule.storage.gguf import describe_wrong_magic
 from chainrule.storage.model_folder import saved_family
 
 if TYPE_CHECKING:
@@ -25,6 +24,8 @@ def opener_of(path: Path) -> Opener | None:
 
     Raises ModelFormatError where a file is nothing that can be opened.
     """
+    from chainrule.storage.gguf import describe_wrong_magic
+
     if saved_family(path) is not None:
         return None
     ours = openers()

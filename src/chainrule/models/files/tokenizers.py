@@ -13,9 +13,7 @@ from chainrule.errors import ModelFormatError, SettingError, opening_folder
 from chainrule.kinds import openers
 from chainrule.protocol import END
 from chainrule.storage.config_json import TokenizerEntry
-from chainrule.storage.gguf import describe_wrong_magic
 from chainrule.storage.model_folder import TOKENIZER, VOCABULARY_ARRAYS, base_of, open_model
-from chainrule.text.tokenization.build import Tokenized, keep_tokens, limit_vocabulary, prepare_tokenizer
 from chainrule.text.tokenization.config import BUILT_IN, LEARNED, TokenizerConfig, as_config
 from chainrule.text.tokenization.splitters import Normaliser, splitter_named
 from chainrule.text.tokenization.tokenizer import Tokenizer, encode_stream
@@ -28,6 +26,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.text.corpus.corpus import Source
+    from chainrule.text.tokenization.build import Tokenized
     from chainrule.text.tokenization.splitters import Splitter
     from chainrule.text.tokenization.vocabulary import Markers
 
@@ -70,6 +69,8 @@ def saved_tokenizer(config: TokenizerConfig) -> Tokenizer | None:
 
     Raises ModelFormatError, SettingError.
     """
+    from chainrule.storage.gguf import describe_wrong_magic
+
     folder = Path(config.kind)
     if wrong := describe_wrong_magic(folder):
         raise ModelFormatError(f"{folder}: {wrong}")
@@ -107,6 +108,8 @@ def tokenize_source(
 
     Raises TextError, EstimationError, SettingError, ModelFormatError.
     """
+    from chainrule.text.tokenization.build import keep_tokens, limit_vocabulary, prepare_tokenizer
+
     config = as_config(tokenizer)
     saved = saved_tokenizer(config)
     learner = (saved or prepare_tokenizer(config, markers, source, progress)).with_markers(markers)

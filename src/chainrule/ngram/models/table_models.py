@@ -16,7 +16,6 @@ import numpy as np
 from chainrule.base.arguments import check_tokens
 from chainrule.base.distributions import NAN_MESSAGE, NOTHING_TO_DRAW_MESSAGE, check_draw, check_log_probs, rows_after
 from chainrule.errors import ModelFormatError, SettingError
-from chainrule.ngram.compact.building import unpack_table
 from chainrule.ngram.compact.query_kernels import OPEN, SIZE, open_rows, spell_out
 from chainrule.ngram.compact.query_kernels import advance as advance_compact
 from chainrule.ngram.compact.query_kernels import score_stream as score_compact_stream
@@ -295,6 +294,8 @@ class CompactNGramModel(TrieModel):
     @property
     def table(self) -> Table:
         """The same model in the fast layout, unpacked on each access: for ARPA files and `convert`."""
+        from chainrule.ngram.compact.building import unpack_table
+
         return unpack_table(self.compact)
 
     def _score(self, stream: Int32[ndarray, " tokens"], *, unknown: bool) -> StreamScores:

@@ -15,8 +15,6 @@ from chainrule.base.arguments import as_paths
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
 from chainrule.text.corpus.block import Block, byte_array
-from chainrule.text.corpus.csv_table import table_blocks
-from chainrule.text.corpus.parquet import parquet_blocks, parquet_digest
 from chainrule.text.corpus.plain_text import file_block, line_blocks
 from chainrule.text.corpus.reading import Reading, may_hold, text_suffix
 from chainrule.text.corpus.records import json_blocks
@@ -283,6 +281,9 @@ def _file_blocks(
     fields: bool,
 ) -> Iterator[tuple[Block, float]]:
     """The blocks of a file, each with the number of bytes read so far. At the end, adds to `digests` and `unended`."""
+    from chainrule.text.corpus.csv_table import table_blocks
+    from chainrule.text.corpus.parquet import parquet_blocks, parquet_digest
+
     kind = reading.format_of(name)
     if kind == "parquet":
         for block, share in parquet_blocks(name, reading, fields=fields):
