@@ -178,7 +178,7 @@ def _pair_kind(name: Sides) -> InputKind:
         check=lambda examples, unit: check_pairs(examples, side.type),
         inputs=lambda file, config, progress: read_unlabelled_pairs(file, name),
         given=lambda inputs: as_pairs(inputs, side.type),
-        texts=lambda pairs: sides.texts([side for pair in pairs for side in pair]),
+        texts=lambda pairs: sides.texts([own for pair in pairs for own in pair]),
         encode=encode,
         present=present,
         sides=name,

@@ -27,7 +27,6 @@ from chainrule.cli.shared.texts import (
 )
 from chainrule.features.classify.shell_columns import LabelField, labelled_of
 from chainrule.features.classify.shell_train import assess, describe, note_unseen
-from chainrule.features.classify.units import unit_kind
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -74,6 +73,7 @@ def classify(
     from chainrule.features.classify.classification import predict_documents
     from chainrule.features.classify.inputs import PAIR_UNITS, config_of, inputs_of
     from chainrule.features.classify.model import ClassifierModel, check_page
+    from chainrule.features.classify.units import unit_kind
 
     if data is not None and text != "-":
         raise CycloptsError(msg="--data names the texts; leave out TEXT.")

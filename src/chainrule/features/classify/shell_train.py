@@ -36,7 +36,6 @@ from chainrule.errors import OutputError, SettingError
 from chainrule.features.classify.network.config import LABELLING
 from chainrule.features.classify.options import TrainClassifierOptions
 from chainrule.features.classify.shell_columns import DEFAULT_LABELLED, LabelledOptions, StrictTest
-from chainrule.features.classify.units import RATING_UNIT, unit_kind
 from chainrule.models.run_options import VectorOptions
 from chainrule.training.config import ClassifierTrainingConfig, FineTuningConfig, differences
 
@@ -155,6 +154,8 @@ def finetune(
 
 def assess(model: ClassifierModel, examples: Sequence[Any], progress: Progress) -> Measured:
     """How well a classifier does, by the kind of its unit. Raises as `ClassifierModel.assess`."""
+    from chainrule.features.classify.units import unit_kind
+
     result: Measured = unit_kind(model.classifier.unit).assess(model, examples, progress)
     return result
 
@@ -167,6 +168,8 @@ def show_classifier(
     json: bool,
 ) -> None:
     """Prints what was trained, and how well it does on the test, if there is one."""
+    from chainrule.features.classify.units import unit_kind
+
     if record["settings"]["valid_share"] and not record["validation_examples"]:
         note("there are too few examples to hold one out and choose the epoch by it; kept the last epoch")
     if json:
@@ -337,6 +340,7 @@ def classifier(
     from chainrule.features.classify.classification import check_labels
     from chainrule.features.classify.inputs import default_network, digest_of_inputs, kind_of
     from chainrule.features.classify.training import train_classifier
+    from chainrule.features.classify.units import RATING_UNIT, unit_kind
     from chainrule.text.corpus.records import raise_error
     from chainrule.training.checkpoint import is_first_process, remove_checkpoints
 
