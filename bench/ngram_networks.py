@@ -1,7 +1,7 @@
-"""N-grams inside networks: a memory, a residual and mixtures, at equal time, each arm mixed with the n-gram model, too.
+"""N-grams and networks: a residual and mixtures, at equal time, each arm mixed with the n-gram model, too.
 
     python bench/ngram_networks.py shakespeare.txt --tokenizer character --family recurrent transformer --order 6
-        --minutes 1 --seeds 1 2 3 [--control one-row shuffled in-sample] [-o trials.jsonl]
+        --minutes 1 --seeds 1 2 3 [--control in-sample] [-o trials.jsonl]
     python bench/ngram_networks.py novels.txt --other documentation.txt --tokenizer byte --document file --minutes 1
 
 The last tenth of the text is measured. Of the rest, every twentieth run of 50 lines tunes mixtures, and all others
@@ -9,9 +9,8 @@ train. Of a folder, the files are documents in the order of their names: the las
 twentieth before it tunes, all before that trains. Settings of networks are those of the command without options.
 Training runs on one thread, in minutes of processor time, since others may use the machine: the clock of training is
 that of the process, and folds of a residual count. All figures are nats a token. --control also trains what should not
-help: a memory with one row for each length of context (one-row); a memory whose rows are those of other contexts, drawn
-anew at each step (shuffled); and a residual of the n-gram model that has seen the training text (in-sample). --quick
-leaves out adaptive mixtures and caches. --arms takes some of the others alone.
+help: a residual of the n-gram model that has seen the training text (in-sample). --quick leaves out adaptive mixtures
+and caches. --arms takes some of the others alone.
 
 --other measures another domain instead, in bits a byte of the last tenth of another text: the network of the first
 text; adapted by training for the same minutes again on the other text; and what needs no training of networks: the
@@ -41,7 +40,6 @@ from machine import circumstances  # noqa: E402
 
 import chainrule  # noqa: E402
 from chainrule.kinds import kinds  # noqa: E402
-from chainrule.neural.layers.ngram_memory import NGramMemory  # noqa: E402
 from chainrule.text.corpus.corpus import source_of  # noqa: E402
 
 if TYPE_CHECKING:
@@ -88,30 +86,21 @@ def trials(arguments: argparse.Namespace, folder: Path) -> Iterator[dict[str, An
     ngram = chainrule.train(train, chainrule.NGramConfig(order=arguments.order), tokenizer=arguments.tokenizer)
     ngram.save(folder / "ngram")
     yield row("n-gram", "", 0, ngram, ngram, tune, test, time.process_time() - began, quick=arguments.quick)
-    memory = {"ngram_memory": min(arguments.order, 4)}
-    arms: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-        "network": ({}, {}),
-        "memory": (memory, {}),
-        "residual": ({}, {"residual_of": arguments.order}),
-    }
+    arms: dict[str, dict[str, Any]] = {"network": {}, "residual": {"residual_of": arguments.order}}
     arms = {name: arm for name, arm in arms.items() if name in arguments.arms}
-    if "one-row" in arguments.control:
-        arms["memory, one row"] = ({**memory, "ngram_rows": 1}, {})
-    if "shuffled" in arguments.control:
-        arms["memory, shuffled"] = (memory, {})
     if "in-sample" in arguments.control:
         seen = chainrule.load(folder / "ngram")
         del seen.record["data"]
         seen.save(folder / "seen")
-        arms["residual, in sample"] = ({}, {"residual_of": folder / "seen"})
+        arms["residual, in sample"] = {"residual_of": folder / "seen"}
     for seed in arguments.seeds:
         for family in arguments.family:
-            for name, (settings, options) in arms.items():
+            for name, options in arms.items():
                 began = time.process_time()
                 with control_of(name):
                     model = chainrule.train(
                         train,
-                        kinds()[family].configs[0].get()(**settings),
+                        kinds()[family].configs[0].get()(),
                         tokenizer=str(folder / "ngram"),
                         training=chainrule.TrainingConfig(minutes=arguments.minutes, seed=seed),
                         validation=tune,  # else the end of the text that trains, so that networks learn from less
@@ -123,23 +112,9 @@ def trials(arguments: argparse.Namespace, folder: Path) -> Iterator[dict[str, An
 
 def control_of(arm: str) -> AbstractContextManager[Any]:
     """What is changed while the network of an arm is trained and measured."""
-    if arm == "memory, shuffled":
-        return shuffled_contexts()
     if arm == "residual, in sample":  # else it would be refused
         return mock.patch("chainrule.verbs.training.residual._seems_seen", return_value="in sample, on purpose")
     return nullcontext()
-
-
-def shuffled_contexts() -> AbstractContextManager[Any]:
-    """While it lasts, each position gets the rows of another position of its batch, in training and afterwards."""
-    slots, chance = NGramMemory.slots, torch.Generator().manual_seed(0)
-
-    def shuffled(memory: NGramMemory, *inputs: Any) -> Any:
-        own, recent = slots(memory, *inputs)
-        flat = own.flatten(0, 1)
-        return flat[torch.randperm(len(flat), generator=chance)].view_as(own), recent
-
-    return mock.patch.object(NGramMemory, "slots", shuffled)
 
 
 def row(
@@ -209,8 +184,8 @@ def main() -> None:
     parser.add_argument("--order", type=int, default=6)
     parser.add_argument("--minutes", type=float, default=1)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument("--arms", nargs="+", default=["network", "memory", "residual"])
-    parser.add_argument("--control", nargs="*", default=[], choices=("one-row", "shuffled", "in-sample"))
+    parser.add_argument("--arms", nargs="+", default=["network", "residual"])
+    parser.add_argument("--control", nargs="*", default=[], choices=("in-sample",))
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--other", type=Path)
     parser.add_argument("-o", "--output", type=Path)

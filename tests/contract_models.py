@@ -70,7 +70,7 @@ def mixed(
 
 def residual(text: Path) -> LanguageModel[Any]:
     """A network that learned what a trigram leaves."""
-    config = chainrule.RecurrentConfig(width=8, layers=1, context=8, ngram_memory=3, ngram_rows=50)
+    config = chainrule.RecurrentConfig(width=8, layers=1, context=8)
     training = chainrule.TrainingConfig(steps=3, batch=2, compile="no", precision="float32")
     return chainrule.train(text, config, tokenizer="whitespace", training=training, residual_of=3).language_model
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
+from chainrule.features.open.network.config import opened
 from chainrule.features.seq2seq.network.config import CaptionConfig, Seq2SeqConfig
 from chainrule.features.seq2seq.network.model import NeuralSeq2SeqModel, SourceConditionedModel
 from chainrule.features.seq2seq.network.network import build_seq2seq
@@ -41,7 +42,9 @@ torch.set_num_threads(1)  # more of them would only wait for one another
 
 
 def small(config: TransformerConfig, **changes: object) -> TransformerConfig:
-    """Of few numbers, and with a context that fills again and again."""
+    """Of few numbers, and with a context that fills again and again; with settings of opened ones, it is such a one."""
+    if not changes.keys() <= {field.name for field in fields(config)}:
+        config = opened(config)
     return replace(config, **{"layers": 2, "width": 16, "heads": 4, "context": 6, **changes})
 
 
@@ -149,17 +152,6 @@ DOCUMENT_NETWORKS: dict[str, NetworkConfig] = {
     "LSTM of documents, with intra-attention": RecurrentConfig(
         width=12, embedding_width=8, layers=2, tied=True, intra_attention=5, memory="document"
     ),
-    "Transformer with n-grams, of documents": small(MODERN, memory="document", ngram_memory=4, ngram_rows=20),
-    "Transformer with n-grams, llama, begun": small(
-        llama(), memory="document", begins_with="<s>", ngram_memory=5, ngram_rows=1
-    ),
-    "convolution with n-grams, of documents": ConvolutionConfig(
-        width=12, layers=1, kernel=2, memory="document", ngram_memory=5, ngram_rows=30, output="adaptive"
-    ),
-    "LSTM with n-grams, of documents": RecurrentConfig(
-        width=12, layers=1, memory="document", ngram_memory=3, ngram_rows=50
-    ),
-    "LSTM over pictures, with n-grams": GridConfig(width=12, columns=3, layers=1, ngram_memory=3, ngram_rows=40),
     "LSTM over pictures": GridConfig(width=12, columns=3, layers=2),
     "Grid LSTM over pictures": GridConfig(width=12, columns=2, cell="grid", embedding_width=8, tied=True),
 }
@@ -185,16 +177,6 @@ STREAM_NETWORKS: dict[str, NetworkConfig] = {
         positions="none",
         state_width=8,
     ),
-    "Transformer with n-grams": small(gpt2(), context=1, ngram_memory=2, ngram_rows=16),
-    "Transformer with n-grams, in a window": small(MODERN, window=2, layers=1, ngram_memory=5, ngram_rows=99),
-    "GRU with n-grams, trained by sampling": RecurrentConfig(
-        cell="gru", width=12, layers=1, output="sampled", ngram_memory=4, ngram_rows=64
-    ),
-    "feed-forward with n-grams, tied": FeedforwardConfig(
-        width=12, embedding_width=6, window=2, tied=True, ngram_memory=6, ngram_rows=32
-    ),
-    "bag with n-grams": BagConfig(width=12, window=None, ngram_memory=3, ngram_rows=32),
-    "log-bilinear with n-grams": BilinearConfig(width=12, window=1, ngram_memory=4, ngram_rows=32, output="nce"),
     "RNN": RecurrentConfig(cell="rnn_tanh", width=12, layers=1),
     "RNN with ReLU": RecurrentConfig(cell="rnn_relu", width=12, layers=2, residual=True),
     "GRU, trained by sampling": RecurrentConfig(cell="gru", width=12, layers=3, residual=True, output="sampled"),

@@ -21,7 +21,6 @@ NETWORKS = {
     "transformer": chainrule.TransformerConfig(layers=1, width=16, heads=2, context=16),
     "recurrent": chainrule.RecurrentConfig(width=8, layers=1, context=8),
     "feedforward": chainrule.FeedforwardConfig(width=8, context=2),
-    "n-gram memory": chainrule.RecurrentConfig(width=8, layers=1, context=8, ngram_memory=2, ngram_rows=20),
 }
 
 

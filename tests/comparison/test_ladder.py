@@ -97,7 +97,7 @@ def test_every_family_of_networks_stands_in_the_table_and_mixtures_last(whole: C
     assert names[-2:] == ["mixture", "adaptive mixture"]
     families = [contender.record["family"] for contender in whole.contenders[3:-3]]
     assert set(families) == set(NETWORKS) - {"grid"}  # which reads pictures
-    assert {"RNN", "LSTM", "LSTM, n-gram memory"} <= set(names)
+    assert {"RNN", "LSTM"} <= set(names)
     residual = whole.contenders[-3]
     assert (residual.name, residual.record["family"], residual.record["residual_of"]) == (RESIDUAL, "mixture", "2")
     assert residual.measurement.perplexity < 7

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 TRANSFORMERS = {
     name: config
     for name, config in {**DOCUMENT_NETWORKS, **STREAM_NETWORKS}.items()
-    if isinstance(config, TransformerConfig) and not config.is_stateful and not config.ngram_memory
+    if isinstance(config, TransformerConfig) and not getattr(config, "mixers", ())
 }
 PREFIX = np.array([5, 9, 5, 9, 5], np.int32)
 

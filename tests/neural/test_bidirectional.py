@@ -10,6 +10,7 @@ import torch
 from random_networks import random_network
 
 from chainrule.errors import SettingError
+from chainrule.features.open.network.config import OpenMaskedConfig
 from chainrule.neural.bidirectional_model import MASK, BidirectionalModel
 from chainrule.neural.config import BidirectionalConfig, MaskedConfig, MaskedRecurrentConfig
 from chainrule.neural.encoders.bidirectional import BidirectionalRecurrent
@@ -21,10 +22,10 @@ MASKED = {
     "Transformer of documents": MaskedConfig(**SMALL, heads=2),
     "Transformer of a stream": MaskedConfig(**SMALL, heads=2, memory="stream"),
     "Transformer, ALiBi in a window": MaskedConfig(**SMALL, heads=2, positions="alibi", window=3, memory="stream"),
-    "Transformer, scored by distances, too": MaskedConfig(
+    "Transformer, scored by distances, too": OpenMaskedConfig(
         **SMALL, heads=2, positions="none", distance_buckets=4, distance_limit=6
     ),
-    "Transformer, one block for two": MaskedConfig(**SMALL, heads=2, block_groups=1),
+    "Transformer, one block for two": OpenMaskedConfig(**SMALL, heads=2, block_groups=1),
     "Transformer, relative": MaskedConfig(**SMALL, heads=2, positions="relative"),
     "LSTM of documents": MaskedRecurrentConfig(**SMALL, embedding_width=6, residual=True),
     "GRU of a stream, tied": MaskedRecurrentConfig(**SMALL, cell="gru", tied=True, memory="stream"),

@@ -12,8 +12,8 @@ from test_packed_products import PLAIN, TEXT, compacted, shaped, stepwise
 
 import chainrule
 from chainrule.errors import SettingError
+from chainrule.features.open.network.config import OpenTransformerConfig
 from chainrule.neural.build import build
-from chainrule.neural.config import TransformerConfig
 from chainrule.neural.language_model import NeuralModel
 from chainrule.neural.layers.attention import attend
 from chainrule.neural.layers.masks import AttentionMask
@@ -53,7 +53,7 @@ def rounded(x: torch.Tensor) -> np.ndarray:
 
 def network(**changes: object) -> NeuralModel:
     torch.manual_seed(2)
-    config = TransformerConfig(**{"layers": 2, "width": 128, "heads": 4, "context": 48, **changes})
+    config = OpenTransformerConfig(**{"layers": 2, "width": 128, "heads": 4, "context": 48, **changes})
     model = NeuralModel(build(config, SIZE))
     for weight in model.network.parameters():
         torch.nn.init.normal_(weight, std=0.15)

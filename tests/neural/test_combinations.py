@@ -16,14 +16,15 @@ from random_networks import MODERN, VOCABULARY_SIZE, pair, random_model, random_
 from samples import examples
 
 from chainrule.errors import SettingError
+from chainrule.features.open.network.config import OpenMaskedConfig, OpenTransformerConfig
 from chainrule.features.seq2seq.network.config import Seq2SeqConfig
 from chainrule.kinds import CAUSAL_NETWORK, MASKED_MODEL, configs_of
 from chainrule.neural.bidirectional_model import MASK, BidirectionalModel
 from chainrule.neural.config.transformer import Positions, SelfScore
 from chainrule.protocol import END
 
-NETWORKS = configs_of(CAUSAL_NETWORK)
-BIDIRECTIONAL = configs_of(MASKED_MODEL)
+NETWORKS = {**configs_of(CAUSAL_NETWORK), "opened transformer": OpenTransformerConfig}
+BIDIRECTIONAL = {**configs_of(MASKED_MODEL), "opened masked": OpenMaskedConfig}
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,6 +13,7 @@ from samples import sampled
 
 import chainrule
 from chainrule.errors import SettingError
+from chainrule.features.open.network.config import OpenTransformerConfig
 from chainrule.neural.config import RecurrentConfig, TransformerConfig
 from chainrule.neural.layers.matrix_products import product
 
@@ -125,7 +126,7 @@ def test_a_model_is_opened_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_networks_that_cannot_are_refused() -> None:
     for changes in ({"experts": 2, "chosen_experts": 1}, {"score": "additive"}):
-        config = TransformerConfig(width=32, layers=2, heads=2, context=16, **changes)  # type: ignore[arg-type]
+        config = OpenTransformerConfig(width=32, layers=2, heads=2, context=16, **changes)  # type: ignore[arg-type]
         encoder = random_model(config).network.encoder
         with pytest.raises(SettingError, match="float64_layers is for blocks of the usual attention"):
             encoder.set_float64_layers(1)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 import torch
-from random_networks import DOCUMENT_NETWORKS, MODERN, STREAM_NETWORKS, random_model
+from random_networks import DOCUMENT_NETWORKS, MODERN, STREAM_NETWORKS, random_model, small
 
 from chainrule.base.progress import silent
 from chainrule.errors import SettingError
@@ -28,7 +28,7 @@ CONFIGS: dict[str, TransformerConfig] = {
     "grouped": replace(MODERN, context=8, key_value_heads=2),
     "biases": replace(gpt2(), layers=3, width=16, heads=2, context=8),
     "post-norm": replace(vaswani(), layers=2, width=16, heads=2, context=8),
-    "parallel": replace(gpt2(), layers=2, width=16, heads=4, context=8, parallel=True, shared_norm=False),
+    "parallel": small(gpt2(), context=8, parallel=True, shared_norm=False),
     "windows": replace(gpt2(), layers=2, width=16, heads=2, context=8, window=2),
 }
 

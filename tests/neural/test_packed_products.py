@@ -6,7 +6,7 @@ import hashlib
 import os
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ import torch.nn.functional as F  # noqa: N812
 from samples import sampled
 
 from chainrule.errors import ModelFormatError
+from chainrule.features.open.network.config import opened
 from chainrule.neural.build import build
 from chainrule.neural.config import TransformerConfig
 from chainrule.neural.language_model import NeuralModel
@@ -282,7 +283,9 @@ SHAPES: dict[str, dict[str, object]] = {
 
 def shaped(name: str, **changes: object) -> NeuralModel:
     """With vectors (gains, biases) that are not those of a fresh network."""
-    model = compacted(replace(PLAIN, **{"context": 64, **SHAPES[name], **changes}))
+    own = {"context": 64, **SHAPES[name], **changes}
+    is_plain = own.keys() <= {field.name for field in fields(PLAIN)}
+    model = compacted(replace(PLAIN if is_plain else opened(PLAIN), **own))
     random = torch.Generator().manual_seed(3)
     for weight in model.network.encoder.parameters():
         if weight.ndim == 1 and weight.is_floating_point():
@@ -296,7 +299,7 @@ def test_kernels_read_what_torch_reads(shape: str, monkeypatch: pytest.MonkeyPat
     model, texts = shaped(shape), [TEXT, np.array([5, 9, 2], np.int32), np.arange(3, 39, dtype=np.int32)]
     by_kernels = model.score(texts)
     assert model.network.encoder.packed is not None
-    monkeypatch.setattr("chainrule.neural.encoders.transformer.packed_reader", lambda *_: None)
+    monkeypatch.setattr("chainrule.neural.encoders.reading.packed_reader", lambda *_: None)
     for own, expected in zip(by_kernels, model.score(texts), strict=True):
         np.testing.assert_allclose(own, expected, atol=2e-2)  # where rounding of a vector falls on the other side
         assert np.abs(own - expected).mean() < 1e-3
@@ -311,9 +314,9 @@ def test_kernels_read_what_torch_reads(shape: str, monkeypatch: pytest.MonkeyPat
 def test_blocks_with_a_part_that_kernels_do_not_know_go_through_torch(newer: Any, is_read: bool, part: str) -> None:
     encoder = shaped("llama").network.encoder
     blocks = encoder.blocks
-    assert packed_reader(blocks, encoder.norm, None) is not None
+    assert packed_reader((block.for_kernels() for block in blocks), encoder.norm, None) is not None
     blocks[1].get_submodule(part).newer = newer
-    assert (packed_reader(blocks, encoder.norm, None) is not None) == is_read
+    assert (packed_reader((block.for_kernels() for block in blocks), encoder.norm, None) is not None) == is_read
 
 
 @pytest.mark.parametrize("gated", [False, True])
@@ -397,7 +400,7 @@ def test_every_network_is_near_its_unpacked_form(bits: int, changes: dict[str, o
     assert "weights" not in exact.stream_signature
     np.testing.assert_allclose(model.score([TEXT])[0], exact.score([TEXT])[0], atol=0.1)
     settings, arrays = to_state(model)
-    again = from_state(settings, arrays, SIZE, TransformerConfig)
+    again = from_state(settings, arrays, SIZE, [TransformerConfig])
     np.testing.assert_array_equal(again.score([TEXT])[0], model.score([TEXT])[0])
     np.testing.assert_allclose(stepwise(model), model.score([TEXT], end=False)[0], atol=0.02)
 
@@ -410,7 +413,7 @@ def test_an_array_that_holds_another_matrix_is_refused() -> None:
         (arrays["encoder.blocks.0.attention.out.weight"], "expected"),
     ):
         with pytest.raises(ModelFormatError, match=rf"{name}.*{message}"):
-            from_state(settings, {**arrays, name: broken}, SIZE, TransformerConfig)
+            from_state(settings, {**arrays, name: broken}, SIZE, [TransformerConfig])
 
 
 @torch.no_grad()

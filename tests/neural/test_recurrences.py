@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from chainrule.neural.config import TransformerConfig
-from chainrule.neural.layers.recurrences import recurrence
+from chainrule.features.open.network.config import OpenTransformerConfig
+from chainrule.features.open.network.recurrences import recurrence
 
 KINDS: dict[str, dict[str, Any]] = {
     "mamba": {"mixers": ("mamba",), "step_rank": 2},
@@ -21,7 +21,7 @@ KINDS: dict[str, dict[str, Any]] = {
 
 def module(kind: str) -> Any:
     """One with every number random."""
-    config = TransformerConfig(
+    config = OpenTransformerConfig(
         layers=1, width=8, heads=2, recurrence_width=12, state_width=5, recurrence_kernel=3, **KINDS[kind]
     )
     with torch.random.fork_rng(devices=[]):
@@ -84,7 +84,7 @@ def test_a_start_forgets_what_was_before(kind: str) -> None:
 def test_long_texts_are_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     own, x = module("mamba"), inputs()
     whole, memory = own(x, None, None)
-    monkeypatch.setattr("chainrule.neural.layers.recurrences._AT_ONCE", 3 * 12 * 5)  # three tokens
+    monkeypatch.setattr("chainrule.features.open.network.recurrences._AT_ONCE", 3 * 12 * 5)  # three tokens
     pieces, kept = own(x, None, None)
     assert torch.equal(pieces, whole)
     assert torch.equal(memory[1], kept[1])

@@ -24,7 +24,7 @@ def taken(config) -> tuple[dict, dict]:
 def test_a_model_put_together_again_is_the_same(name: str) -> None:
     model = random_model(NETWORKS[name])
     settings, arrays = taken(NETWORKS[name])
-    again = from_state(settings, arrays, VOCABULARY_SIZE, type(NETWORKS[name]))
+    again = from_state(settings, arrays, VOCABULARY_SIZE, [type(NETWORKS[name])])
     text = [np.array([3, 4, 2, 7, 5, 9, 9, 1], np.int32)]
     np.testing.assert_array_equal(model.score(text)[0], again.score(text)[0])
     assert again.network.config == model.network.config
@@ -35,7 +35,7 @@ def test_a_model_put_together_again_is_the_same(name: str) -> None:
 def test_tied_weights_are_there_once_and_stay_tied() -> None:
     settings, arrays = taken(small(MODERN, tied=True))
     assert "output.weight" not in arrays
-    again = from_state(settings, arrays, VOCABULARY_SIZE, TransformerConfig).network
+    again = from_state(settings, arrays, VOCABULARY_SIZE, [TransformerConfig]).network
     assert again.output.weight is again.embedding.weight
 
 
@@ -65,13 +65,27 @@ def test_arrays_of_the_wrong_shape_are_an_error(break_it, message: str) -> None:
     settings, arrays = taken(MODERN)
     break_it(settings, arrays)
     with pytest.raises(ModelFormatError, match=message):
-        from_state(settings, arrays, VOCABULARY_SIZE, TransformerConfig)
+        from_state(settings, arrays, VOCABULARY_SIZE, [TransformerConfig])
+
+
+def test_settings_of_an_n_gram_memory_are_skipped_where_it_is_off() -> None:
+    """Earlier versions wrote them for every network."""
+    settings, arrays = taken(RecurrentConfig(width=8))
+    settings["network"].update(ngram_memory=0, ngram_rows=16384, ngram_width=64)
+    assert from_state(settings, arrays, VOCABULARY_SIZE, [RecurrentConfig]).network.config == RecurrentConfig(width=8)
+
+
+def test_a_network_with_an_n_gram_memory_is_refused() -> None:
+    settings, arrays = taken(RecurrentConfig(width=8))
+    settings["network"].update(ngram_memory=4, ngram_rows=50)
+    with pytest.raises(ModelFormatError, match=r"trained with an n-gram memory, .*no longer has; train it again .*mix"):
+        from_state(settings, arrays, VOCABULARY_SIZE, [RecurrentConfig])
 
 
 def test_another_vocabulary_size_is_an_error() -> None:
     settings, arrays = taken(RecurrentConfig(width=8))
     with pytest.raises(ModelFormatError, match=r"\[29, 8\]; expected float32 \[30, 8\]"):
-        from_state(settings, arrays, 30, RecurrentConfig)
+        from_state(settings, arrays, 30, [RecurrentConfig])
 
 
 @pytest.mark.parametrize("wrong", [-1, 29, 3])
@@ -80,13 +94,13 @@ def test_bad_ranks_are_an_error(wrong: int) -> None:
     arrays["output.ranks"] = arrays["output.ranks"].copy()
     arrays["output.ranks"][5] = wrong
     with pytest.raises(ModelFormatError, match="does not hold each rank once"):
-        from_state(settings, arrays, VOCABULARY_SIZE, TransformerConfig)
+        from_state(settings, arrays, VOCABULARY_SIZE, [TransformerConfig])
 
 
 def test_nan_weights_are_an_error_when_they_are_used() -> None:
     settings, arrays = taken(MODERN)
     arrays["embedding.weight"] = np.full_like(arrays["embedding.weight"], np.nan)
-    model = from_state(settings, arrays, VOCABULARY_SIZE, TransformerConfig)
+    model = from_state(settings, arrays, VOCABULARY_SIZE, [TransformerConfig])
     state = model.start([np.array([3], np.int32)])
     for call in (
         lambda: model.score([np.array([3], np.int32)]),

@@ -15,7 +15,7 @@ from chainrule.decoding.sampling import sample
 from chainrule.neural.build import build
 from chainrule.neural.config import TransformerConfig
 from chainrule.neural.device import in_shares
-from chainrule.neural.encoders import transformer
+from chainrule.neural.encoders import reading
 from chainrule.neural.language_model import NeuralModel
 from chainrule.neural.layers import attention
 from chainrule.neural.layers.attention import attend
@@ -87,7 +87,7 @@ def test_texts_are_those_without_kernel_and_shares(
     lm = model(name)
     found = texts(lm)
     monkeypatch.setattr(attention, "_attend_once", lambda *_: None)
-    monkeypatch.setattr(transformer, "SHARE", 1000)
+    monkeypatch.setattr(reading, "SHARE", 1000)
     torch.set_num_threads(1)  # two of torch's wait for one another where others want the processors
     expected = texts(lm)
     assert [text for text, _ in found] == [text for text, _ in expected]

@@ -36,8 +36,8 @@ def test_layers_are_numbered_from_the_vectors_of_tokens_alone(name: str) -> None
     assert np.array_equal(model.vectors([text], 0)[0], static[text])
     tokens = torch.tensor([[END, *text.tolist()]])
     if model.network.encoder.context is None or model.network.encoder.context > len(text):
-        *layers, top = model.network.encoder.hidden_layers(model.network.embed(tokens))
-        for number, hidden in enumerate([*layers, model.network.remember(top, tokens)], 1):
+        layers = model.network.encoder.hidden_layers(model.network.embed(tokens))
+        for number, hidden in enumerate(layers, 1):
             found = model.vectors([text], number)[0]
             np.testing.assert_allclose(found, hidden[0, 1:].detach(), rtol=0, atol=1e-5)
         np.testing.assert_array_equal(found, last)

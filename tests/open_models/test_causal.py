@@ -18,6 +18,7 @@ from tiny_tokenizers import END, TEXTS, byte_level
 
 import chainrule
 from chainrule.models.files.origin import TokenIdMap
+from chainrule.neural.encoders.transformer import Transformer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,7 +30,7 @@ class Pair:
     """A model of transformers, and the same one opened here."""
 
     def __init__(self, name: str, folder: Path) -> None:
-        self.theirs = shaken(CAUSAL[name])
+        self.name, self.theirs = name, shaken(CAUSAL[name])
         self.ours = chainrule.load(save(self.theirs, folder))
         self.numbering = TokenIdMap(**self.ours.record["hugging_face"]["tokens"])
 
@@ -67,6 +68,15 @@ class Pair:
 )
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Pair:
     return Pair(request.param, tmp_path_factory.mktemp("model"))
+
+
+PLAIN = {"gpt2", "llama", "mistral", "qwen2", "qwen3", "nanochat", "opt", "olmo", "bloom", "falcon", "starcoder2"}
+PLAIN |= {"ernie4_5", "gpt2 with exact gelu, not tied", "llama, dynamic", "opt, norms after"}
+PLAIN |= {"falcon, one after the other"}
+
+
+def test_an_architecture_with_plain_settings_is_the_plain_transformer(pair: Pair) -> None:
+    assert (type(pair.ours.engine.network.encoder) is Transformer) == (pair.name in PLAIN)
 
 
 def ids_of(text: str) -> list[int]:

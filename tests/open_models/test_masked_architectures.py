@@ -15,9 +15,9 @@ from tokenizers import Tokenizer
 
 import chainrule
 from chainrule.errors import ModelFormatError, SettingError
+from chainrule.features.open.network.distances import deberta_buckets
 from chainrule.models.files.origin import TokenIdMap
 from chainrule.neural.config import MaskedConfig
-from chainrule.neural.layers.positions import deberta_buckets
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -195,16 +195,6 @@ def test_layers_of_a_network_are_read_by_its_output(served: Running, folders: di
     assert [guess["shown"] for guess in last["guesses"]] == [token["shown"] for token in own["tokens"]]
 
 
-def test_the_n_grams_of_a_memory_are_shown_with_what_they_change() -> None:
-    config = chainrule.RecurrentConfig(layers=1, width=16, context=16, ngram_memory=3, ngram_rows=60)
-    training = chainrule.TrainingConfig(steps=2, compile="no")
-    model = chainrule.train(FIXTURES / "train.txt", config, tokenizer="byte", training=training)
-    own = next_words(model, TEXT, 5)
-    shown = own["context"]
-    assert [effect["context"] for effect in own["memory"]] == [shown[-1:], shown[-2:]]
-    assert all(len(effect["changes"]) == 5 for effect in own["memory"])
-
-
 def test_models_of_pairs_are_looked_into_given_a_source(tmp_path: Path) -> None:
     pairs = chainrule.Pairs(["ein Hund", "eine Katze"] * 10, ["a dog", "a cat"] * 10)
     training = chainrule.TrainingConfig(steps=1, compile="no")

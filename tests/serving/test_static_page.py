@@ -17,6 +17,7 @@ from browser import CHROMIUM, Browser, Page
 
 import chainrule
 from chainrule.cli.main import run
+from chainrule.features.open.network.config import OpenTransformerConfig
 from chainrule.features.serve.explorer.changes import changes
 from chainrule.features.serve.explorer.pictures import attention
 from chainrule.features.serve.explorer.records import next_words, surprisals
@@ -45,7 +46,8 @@ def table(order: int = 3, tokenizer: Any = "word", **settings: Any) -> chainrule
 
 def network(tokenizer: Any = "byte", **settings: Any) -> chainrule.CausalModel:
     sizes = {"layers": 2, "width": 32, "heads": 2, "context": 32, "zero_projections": False}
-    config = chainrule.TransformerConfig(**{**sizes, **settings})
+    kind = OpenTransformerConfig if "sublayer_norms" in settings else chainrule.TransformerConfig
+    config = kind(**{**sizes, **settings})
     return chainrule.train(TRAIN, config, tokenizer=tokenizer, training=chainrule.TrainingConfig(steps=1, compile="no"))
 
 
@@ -385,10 +387,11 @@ HINTS = get_type_hints(chainrule.TransformerConfig)
 )
 def test_a_choice_that_the_page_does_not_know_is_refused_by_name(name: str) -> None:
     model = network()
-    object.__setattr__(model.engine.network.config, name, "newer")
     if name == "initialisation":
+        object.__setattr__(model.engine.network.config, name, "xavier")
         chainrule.explore(model)
         return
+    object.__setattr__(model.engine.network.config, name, "newer")
     with pytest.raises(chainrule.SettingError, match=f"{name} (is )?newer, which a page does not know"):
         chainrule.explore(model)
 

@@ -141,16 +141,15 @@ def test_the_first_step_has_the_loss_of_the_known_distribution() -> None:
 
 
 def test_a_run_that_is_interrupted_goes_on_bit_for_bit(tmp_path: Path) -> None:
-    config = replace(RECURRENT, ngram_memory=3, ngram_rows=30)
-    whole, before, _ = trained(config, QUICK, known=known(), folder=tmp_path / "whole")
+    whole, before, _ = trained(RECURRENT, QUICK, known=known(), folder=tmp_path / "whole")
 
     def interrupt(report: Report) -> None:
         if report.step == 5:
             raise KeyboardInterrupt  # after the checkpoint of step 3
 
     with pytest.raises(KeyboardInterrupt):
-        trained(config, QUICK, known=known(), folder=tmp_path / "parts", told=interrupt)
-    resumed, after, _ = trained(config, QUICK, known=known(), folder=tmp_path / "parts", resume=True)
+        trained(RECURRENT, QUICK, known=known(), folder=tmp_path / "parts", told=interrupt)
+    resumed, after, _ = trained(RECURRENT, QUICK, known=known(), folder=tmp_path / "parts", resume=True)
     assert numbers(whole) == numbers(resumed)
     assert before["residual_weight"] == after["residual_weight"]
 

@@ -54,8 +54,7 @@ RUNS = {
     "averaged": (RECURRENT, replace(QUICK, optimiser="asgd", validate_every=2, patience=1, forcing="scheduled")),
     "labels": (FINE_TUNING, QUICK),
     "labels from scratch": (LSTMLabelling(width=8, embedding_width=6, directions="both", layers=2), QUICK),
-    "with n-grams": (replace(RECURRENT, ngram_memory=4, ngram_rows=20), replace(QUICK, ema=0.9, accumulate=2)),
-    "with n-grams, a Transformer": (replace(TRANSFORMER, ngram_memory=3, ngram_rows=20), QUICK),
+    "a running average": (RECURRENT, replace(QUICK, ema=0.9, accumulate=2)),
     "speech": (SpeechConfig(width=8, layers=1, mels=8, masks=1, labels=("a", "b")), QUICK),
     "in bfloat16": (RECURRENT, replace(QUICK, precision="bfloat16")),
 }
@@ -74,7 +73,7 @@ def in_a_process(
     return process.exitcode
 
 
-@pytest.mark.parametrize("name", sampled(RUNS, ["transformer", "averaged", "labels", "with n-grams"]))
+@pytest.mark.parametrize("name", sampled(RUNS, ["transformer", "averaged", "labels", "a running average"]))
 def test_a_run_that_is_killed_anywhere_goes_on_bit_for_bit(name: str, tmp_path: Path) -> None:
     config, training = RUNS[name]
     whole, _, _ = trained(config, training, folder=tmp_path / "whole")
@@ -125,6 +124,24 @@ class Stop:
     def __call__(self, report: Report) -> None:
         if report.step == self.step:
             os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.mark.parametrize("order", [0, 4])
+def test_a_checkpoint_with_settings_of_an_n_gram_memory_resumes_where_it_is_off(order: int, tmp_path: Path) -> None:
+    whole, _, _ = trained(RECURRENT)
+    with pytest.raises(KeyboardInterrupt):
+        trained(RECURRENT, folder=tmp_path, told=Stop(5))
+    index = tmp_path / "checkpoints" / "checkpoint.json"
+    checkpoint = json.loads(index.read_text())
+    checkpoint["run"]["network"] |= {"ngram_memory": order, "ngram_rows": 16384, "ngram_width": 64}
+    checkpoint["run"]["training"]["ngram_learning_rate"] = None
+    index.write_text(json.dumps(checkpoint))
+    if order:
+        with pytest.raises(ModelFormatError, match=r"checkpoint.json: the network was trained with an n-gram memory"):
+            trained(RECURRENT, folder=tmp_path, resume=True)
+    else:
+        resumed, _, _ = trained(RECURRENT, folder=tmp_path, resume=True)
+        assert numbers(resumed) == numbers(whole)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from chainrule.errors import SettingError
 from chainrule.training.distributed import Processes
 
 TINY = chainrule.TrainingConfig(steps=2, batch=2, valid_share=0.0, compile="no")
-LOSSES = {"float32": 6 + 2, "n-grams": 6 + 2, "bfloat16": 6 + 2, "labels": 4 + 2}  # of steps, and of validations
+LOSSES = {"float32": 6 + 2, "bfloat16": 6 + 2, "labels": 4 + 2}  # of steps, and of validations
 
 
 def losses(folder: Path) -> list[float]:
@@ -52,7 +52,6 @@ def runs(fixtures: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder where commands have run, each without and with torchrun, which starts two processes for all."""
     folder = tmp_path_factory.mktemp("runs")
     commands = {name: command_of_a_language_model(name, fixtures) for name in ("float32", "bfloat16")}
-    commands["n-grams"] = [*commands["float32"], "--ngram-memory", "4", "--ngram-rows", "40"]
     commands["labels"] = command_of_labels(folder)
     for name, command in commands.items():
         assert run([*command, "-o", str(folder / f"{name}-one")]) == 0
@@ -70,9 +69,7 @@ def runs(fixtures: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("name", "error"), [("float32", 1e-4), ("n-grams", 1e-4), ("bfloat16", 2e-2), ("labels", 1e-4)]
-)
+@pytest.mark.parametrize(("name", "error"), [("float32", 1e-4), ("bfloat16", 2e-2), ("labels", 1e-4)])
 def test_two_processes_have_the_losses_of_one(runs: Path, name: str, error: float) -> None:
     one, two = (losses(runs / f"{name}-{processes}") for processes in ("one", "two"))
     assert len(one) == LOSSES[name]

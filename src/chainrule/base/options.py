@@ -272,13 +272,13 @@ def describe_bounds(bounds: Mapping[str, Any]) -> str:
 
 
 def config_among(kinds: Sequence[type[DataclassInstance]], settings: object) -> Any:
-    """Return the settings as an object of the first class that knows them all, else of the first class.
+    """Return the settings as an object of the first class that knows them all, else of the one that knows most.
 
     Raises ModelFormatError as `config_from_json`.
     """
     given = settings.keys() if isinstance(settings, dict) else set()
-    knows = (kind for kind in kinds if given <= {field.name for field in fields(kind)})
-    return config_from_json(next(knows, kinds[0]), settings)
+    kind = max(kinds, key=lambda kind: len(given & {field.name for field in fields(kind)}))
+    return config_from_json(kind, settings)
 
 
 def config_from_json(kind: type[DataclassInstance], settings: object) -> Any:

@@ -86,8 +86,8 @@ def why_not_drafted(parts: ModelParts) -> str | None:
     if getattr(parts.engine, "reads_ahead", False):
         return None
     return (
-        f"this model, {parts.family}, cannot be drafted: only Transformers with attention in each block and "
-        "no n-gram memory, on the processor, read several tokens in a pass without choosing others; leave draft out"
+        f"this model, {parts.family}, cannot be drafted: only Transformers with attention in each block, "
+        "on the processor, read several tokens in a pass without choosing others; leave draft out"
     )
 
 

@@ -107,9 +107,7 @@ def _layers_of(network: nn.Module, last: int | None = None) -> dict[str, tuple[n
 def _parts_of(owner: nn.Module, layer: nn.Linear) -> list[int]:
     """The rows of what others hold as matrices of their own."""
     if isinstance(owner, Attention) and layer is owner.query_key_value:
-        keys = [owner.key_heads] * (1 if owner.keys_as_values else 2) if owner.key_heads else []
-        gates = [owner.heads] if owner.gated else []
-        return [heads * owner.head_width for heads in (owner.heads, *keys, *gates)]
+        return owner.parts()
     if isinstance(owner, FeedForward) and layer is owner.up and owner.gated:
         return [layer.out_features // 2] * 2
     return [layer.out_features]

@@ -9,10 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from chainrule.errors import SettingError
-from chainrule.neural.config import MaskedConfig, TextEncoderConfig, TransformerConfig
+from chainrule.neural.config import MaskedConfig, TextEncoderConfig
 from chainrule.neural.encoders.blocks import norm_of
 from chainrule.neural.layers.basic import Embedding, OutputTransform, initialise
-from chainrule.neural.layers.ngram_memory import NGramMemory
 from chainrule.neural.layers.output import AdaptiveSoftmax, FullSoftmax, NoOutput, SampledSoftmax
 from chainrule.neural.network import Network
 from chainrule.neural.sentence_pairs import NextSentence
@@ -20,7 +19,8 @@ from chainrule.neural.sentence_pairs import NextSentence
 if TYPE_CHECKING:
     from jaxtyping import Float
 
-    from chainrule.neural.config import NetworkConfig
+    from chainrule.neural.config import NetworkConfig, TransformerConfig
+    from chainrule.neural.config.bidirectional import BertSettings
 
 
 def build(config: NetworkConfig, vocabulary_size: int, counts: Float[Tensor, " V"] | None = None) -> Network:
@@ -29,37 +29,31 @@ def build(config: NetworkConfig, vocabulary_size: int, counts: Float[Tensor, " V
     counts: how often each token occurs in the training text, for outputs that rank or sample tokens by frequency.
     Raises SettingError if the configuration does not suit the vocabulary.
     """
-    if isinstance(config, TransformerConfig):
-        ends = _ends_of_transformer(config, vocabulary_size)
-    else:
-        ends = _ends(config, vocabulary_size)
+    outer: OuterLayers = config.outer_layers.get()(config, vocabulary_size)
     if config.closed_by is not None and config.closed_by >= vocabulary_size:
         raise SettingError(f"closed_by names token {config.closed_by}, but the vocabulary has {vocabulary_size:,}")
     encoder = config.encoder.get()(config)
     if isinstance(config, TextEncoderConfig):
-        return Network(config, ends.embedding, encoder, NoOutput())
-    memory = None
-    if config.ngram_memory:
-        memory = NGramMemory(config.ngram_memory, config.ngram_rows, config.ngram_width, config.output_width)
+        return Network(config, outer.embedding, encoder, NoOutput())
     counts = torch.zeros(vocabulary_size, device="cpu") if counts is None else counts
     if config.output == "adaptive":
         adaptive = AdaptiveSoftmax(config.output_width, counts, config.cutoffs or _cutoffs(vocabulary_size))
-        return Network(config, ends.embedding, encoder, adaptive, ngram_memory=memory)
+        return Network(config, outer.embedding, encoder, adaptive)
     full = FullSoftmax(
-        ends.output_weight,
-        bias=ends.output_bias or config.output == "nce",
+        outer.weight,
+        bias=outer.bias or config.output == "nce",
         ends=config.ends,
         banned=config.banned,
-        transform=ends.output_transform,
-        scale=ends.logit_scale,
-        cap=ends.logit_cap,
+        transform=outer.transform,
+        scale=outer.scale,
+        cap=outer.cap,
     )
     if config.output == "full":
-        return Network(config, ends.embedding, encoder, full, _next_sentence(config), memory)
+        return Network(config, outer.embedding, encoder, full, _next_sentence(config))
     if config.output == "nce" and full.bias is not None:  # the scores then begin as a normalised distribution
         nn.init.constant_(full.bias, -math.log(vocabulary_size))
     sampled = SampledSoftmax(full, config.output, config.noise_samples, counts, config.noise_power)
-    return Network(config, ends.embedding, encoder, sampled, ngram_memory=memory)
+    return Network(config, outer.embedding, encoder, sampled)
 
 
 def _next_sentence(config: NetworkConfig) -> NextSentence | None:
@@ -68,51 +62,58 @@ def _next_sentence(config: NetworkConfig) -> NextSentence | None:
     return None
 
 
-class _Ends(NamedTuple):
-    """The embedding and the output: what comes before and after the encoder."""
+class OuterLayers(NamedTuple):
+    """The embedding and the output of a network: what comes before and after the encoder."""
 
     embedding: Embedding
-    output_weight: nn.Parameter
-    output_bias: bool
-    output_transform: OutputTransform | None = None
-    logit_scale: float = 1.0
-    logit_cap: float | None = None
+    weight: nn.Parameter  # of the output
+    bias: bool = False
+    transform: OutputTransform | None = None
+    scale: float = 1.0
+    cap: float | None = None
 
 
-def _ends(config: NetworkConfig, vocabulary_size: int) -> _Ends:
+def outer_layers(config: NetworkConfig, vocabulary_size: int) -> OuterLayers:
+    """Those of networks other than Transformers."""
     embedding = Embedding(vocabulary_size, config.input_width, token_dropout=config.embedding_dropout)
     nn.init.normal_(embedding.weight, std=config.input_width**-0.5 if config.tied else 1.0)
     weight = embedding.weight
     if not config.tied:
         weight = nn.Parameter(torch.empty(vocabulary_size, config.output_width))
         initialise(weight, "fan_in")
-    return _Ends(embedding, weight, output_bias=True)
+    return OuterLayers(embedding, weight, bias=True)
 
 
-def _ends_of_transformer(config: TransformerConfig, vocabulary_size: int) -> _Ends:
+def outer_layers_of_transformer(config: TransformerConfig, vocabulary_size: int) -> OuterLayers:
+    """Those of Transformers."""
+    norm = norm_of(config, config.input_width) if config.embedding_norm else None
+    scale = math.sqrt(config.input_width) if config.scaled_embedding else 1.0
+    dropout = config.embedding_dropout
+    embedding = Embedding(vocabulary_size, config.input_width, scale=scale, norm=norm, token_dropout=dropout)
+    return OuterLayers(embedding, initialised_vectors(config, embedding))
+
+
+def initialised_vectors(config: TransformerConfig, embedding: Embedding) -> nn.Parameter:
+    """Draws the vectors of tokens, and those of the output, which it returns."""
     width = config.input_width
-    embedding = Embedding(
-        vocabulary_size,
-        width,
-        scale=(math.sqrt(width) if config.scaled_embedding else 1.0) * config.embedding_scale,
-        norm=norm_of(config, width) if config.embedding_norm else None,
-        token_dropout=config.embedding_dropout,
-        beside=config.layers * config.layer_input_width,
-        beside_scale=math.sqrt(config.layer_input_width),
-    )
     std = 0.02 if config.initialisation == "gpt2" else width**-0.5 if config.tied else 1.0
     nn.init.normal_(embedding.weight, std=std)
-    weight = embedding.weight
-    if not config.tied:
-        weight = nn.Parameter(torch.zeros(vocabulary_size, width))
-        if not config.zero_projections:
-            initialise(weight, config.initialisation)
+    if config.tied:
+        return embedding.weight
+    weight = nn.Parameter(torch.zeros(embedding.weight.shape))
+    if not config.zero_projections:
+        initialise(weight, config.initialisation)
+    return weight
+
+
+def outer_layers_of_bert(config: BertSettings, vocabulary_size: int) -> OuterLayers:
+    """Those of Transformers that may have a layer before the output."""
+    outer = outer_layers_of_transformer(config, vocabulary_size)
     transform = None
     if config.output_transform:
-        transform = OutputTransform(
-            config.feed_forward, (config.width, width), norm_of(config, width), bias=config.biases
-        )
-    return _Ends(embedding, weight, config.output_bias, transform, config.logit_scale, config.logit_cap)
+        widths, norm = (config.width, config.input_width), norm_of(config, config.input_width)
+        transform = OutputTransform(config.feed_forward, widths, norm, bias=config.biases)
+    return outer._replace(bias=config.output_bias, transform=transform)
 
 
 def _cutoffs(vocabulary_size: int) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from chainrule.drawing.diagram import GAP, WIDTH, Box, Diagram
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from chainrule.neural.config import FeedforwardConfig, NetworkConfig, RecurrentConfig, TransformerConfig
+    from chainrule.neural.config import FeedforwardConfig, RecurrentConfig, TransformerConfig
 
     Shapes = Mapping[str, Sequence[int]]
 
@@ -37,7 +37,6 @@ def draw_transformer(name: str, config: TransformerConfig, shapes: Shapes) -> Di
     diagram.frame(first, blocks, 20)
     if config.norm_place == "pre":
         below = put_above(diagram, below, _norm(config.norm), "", kind="pruned", gap=GAP + 26)
-    below = _memory(diagram, below, config, shapes)
     output = put_above(diagram, below, "output", _output_note(size, width, config.tied, shapes), gap=GAP + 20)
     meaning = "P(masked token)" if config.is_masked else "P(next token)"
     put_above(diagram, output, f"softmax: {meaning}", f"(B, T, V {size:,})", kind="best")
@@ -104,7 +103,6 @@ def draw_recurrent(name: str, config: RecurrentConfig, shapes: Shapes) -> Diagra
     for layer in range(config.layers):
         below = put_above(diagram, below, f"{cell} {layer + 1}", f"state {config.width}", width=wide)
         _loop(diagram, below)
-    below = _memory(diagram, below, config, shapes, width=wide)
     output = put_above(diagram, below, "softmax", f"V {size:,}", width=wide, kind="best")
     put_above(diagram, output, "P(next word | ...)", "", width=wide + 40, kind="finished")
     diagram.frame(0, "as a loop", 30)
@@ -205,7 +203,6 @@ def draw_feedforward(name: str, config: FeedforwardConfig, shapes: Shapes) -> Di
         read = config.width if layer else config.window * config.input_width
         note = f"{read:,} → {config.width:,}"
         below = put_above(diagram, below, f"layer {layer + 1}: {config.activation}", note)
-    below = _memory(diagram, below, config, shapes)
     output = put_above(diagram, below, "output", _output_note(size, config.output_width, config.tied, shapes))
     put_above(diagram, output, "softmax: P(next token)", f"V {size:,}", kind="best")
     return diagram
@@ -230,19 +227,6 @@ def _sum(diagram: Diagram, entry: Box, below: Box) -> Box:
 def _residual(diagram: Diagram, entry: Box, plus: Box, left: float) -> None:
     turn = entry.top - 8
     diagram.arrow((entry.middle, turn), (left, turn), (left, plus.centre), (plus.left, plus.centre))
-
-
-def _memory(diagram: Diagram, below: Box, config: NetworkConfig, shapes: Shapes, width: float = WIDTH) -> Box:
-    """The n-gram memory that is added to what the output reads, if there is one. width: of the box; a narrow one has
-    only its name.
-    """
-    if not config.ngram_memory:
-        return below
-    lengths = config.ngram_memory - 1
-    note = f"{lengths} × {config.ngram_rows:,} × {config.ngram_width}{_count(shapes, 'ngram_memory.table')}"
-    if width < WIDTH:
-        return put_above(diagram, below, "+ n-grams", "", width=width, kind="finished")
-    return put_above(diagram, below, "+ n-gram memory", note, width=width, kind="finished")
 
 
 def _norm(norm: str) -> str:
@@ -301,4 +285,5 @@ def titled_diagram(name: str, kind: str, shapes: Shapes) -> Diagram:
 
 
 def _kind(config: object) -> str:
-    return type(config).__name__.removesuffix("Config")
+    """The name of a class of settings; that of opened checkpoints is drawn as the plain one of its family."""
+    return type(config).__name__.removeprefix("Open").removesuffix("Config")

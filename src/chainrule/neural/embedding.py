@@ -86,7 +86,7 @@ def vectors_of_read(
 def _hidden(
     network: Network, tokens: Int64[Tensor, "B T"], starts: Bool[Tensor, "B T"] | None, layer: int | None
 ) -> Float[Tensor, "B T D"]:
-    """The hidden states of a layer; those of the last one as the output reads them, with the n-gram memory, if any.
+    """The hidden states of a layer; those of the last one are as the output reads them.
 
     starts: as for `Encoder`. Raises SettingError.
     """
@@ -94,13 +94,11 @@ def _hidden(
     last, hidden = 0, x
     layers = chain([x], network.encoder.hidden_layers(x, starts))
     for last, hidden in enumerate(layers):
-        if last == layer and (network.ngram_memory is None or next(layers, None) is not None):
-            return hidden
         if last == layer:
-            return network.remember(hidden, tokens)
+            return hidden
     if layer is not None:
         raise SettingError(f"there is no layer {layer}; expected 0 (the embedding) to {last} (the last layer)")
-    return network.remember(hidden, tokens)
+    return hidden
 
 
 class NetworkVectors:

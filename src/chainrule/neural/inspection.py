@@ -20,7 +20,6 @@ from torch import Tensor, nn
 
 from chainrule.errors import SettingError
 from chainrule.neural.bidirectional_model import BidirectionalModel
-from chainrule.neural.config.transformer import TransformerConfig
 from chainrule.neural.embedding import TextEncoder
 from chainrule.neural.encoders.recurrent import IntraAttentionLSTM, Recurrent
 from chainrule.neural.encoders.transformer import Transformer
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Float32, Int32, Int64
     from numpy import ndarray
 
+    from chainrule.neural.encoders.blocks import Block
     from chainrule.neural.network import Network
     from chainrule.protocol import Embedder, Scorer
 
@@ -203,7 +203,7 @@ def added_by_part(model: NeuralModel, prefix: Tokens) -> list[Added]:
         for hook in hooks:
             hook.remove()
     begin, end, own = streams[0], streams[-1], network.embed(tokens)[0, -1].float()
-    scale = float(network.config.residual_scale) if isinstance(network.config, TransformerConfig) else 1.0
+    scale = cast("Block", first).scale
     parts: list[tuple[Literal["token", "position", "attention", "feed-forward"], int, Tensor]] = []
     if own.shape == begin.shape:
         parts += [("token", 0, own)]

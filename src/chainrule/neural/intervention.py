@@ -65,7 +65,7 @@ def units_of(model: object) -> list[list[Unit]]:
     """
     encoder = _transformer_of(model)
     blocks = cast("list[Block]", list(encoder.blocks))
-    heads = max(0 if block.recurrent else block.attention.heads for block in blocks)
+    heads = max(block.heads for block in blocks)
     parts: list[int | Literal["attention", "feed-forward", "layer"]] = [*range(heads), "attention"]
     if any(block.feed_forward is not None for block in blocks):
         parts.append("feed-forward")
@@ -140,7 +140,7 @@ def _hidden_without(
                 x[row, :, unit.part] = _replacement(x[row, :, unit.part], by, other)
         return x
 
-    edited = network.remember(encoder.read_edited(network.embed(inputs), edit), inputs)
+    edited = encoder.read_edited(network.embed(inputs), edit)
     return edited.expand(len(groups), -1, -1)
 
 

@@ -3,8 +3,6 @@
 The input of a text begins with </s>, as between the documents of a stream. The setting `memory` decides what the
 network remembers after the end of a document: a stream's memory continues, a document's begins anew.
 
-`memory_effects` shows what each row of an n-gram memory changes.
-
 The logit lens (nostalgebraist 2020) reads each layer's hidden state by the network's own final norm and output: a
 Transformer's layers all add to one residual stream, so that any of them can be read so.
 """
@@ -12,7 +10,7 @@ Transformer's layers all add to one residual stream, so that any of them can be 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -65,13 +63,11 @@ def layer_states(network: Network, inputs: Int32[ndarray, " T"]) -> Iterator[tup
     final_norm = encoder.norm if isinstance(encoder, Transformer) else None
     tokens = torch.from_numpy(inputs.astype(np.int64))[None].to(network.device)
     hidden = [states[0] for states in encoder.hidden_layers(network.embed(tokens))]
-    memory = network.ngram_memory
-    rows = 0.0 if memory is None else memory(network.as_read(tokens))[0][0]
     for layer, states in enumerate(hidden, 1):
         if states.shape[-1] != encoder.width:
             continue
         is_normed = final_norm is None or layer == len(hidden)  # the last ones are normalised already
-        yield layer, (states if is_normed or final_norm is None else final_norm(states)) + rows
+        yield layer, states if is_normed or final_norm is None else final_norm(states)
 
 
 @torch.inference_mode()
@@ -79,34 +75,6 @@ def layer_log_probs(network: Network, inputs: Int32[ndarray, " read"]) -> dict[i
     """The next-token distribution after what is read, in nats, by the number of the layer; as for `layer_states`."""
     states = layer_states(network, inputs)
     return {layer: network.output.log_probs(state[-1]).cpu().numpy() for layer, state in states}
-
-
-class MemoryEffect(NamedTuple):
-    """What the row of one context of an n-gram memory changes in a prediction.
-
-    context: the last tokens. changes: of log P of each token, in nats, against the prediction without the row.
-    """
-
-    context: Int32[ndarray, " context"]
-    changes: Float32[ndarray, " V"]
-
-
-@torch.inference_mode()
-def memory_effects(network: Network, inputs: Int32[ndarray, " read"]) -> list[MemoryEffect]:
-    """The contexts of an n-gram memory after what is read, the shortest first; none of a network without one.
-
-    inputs: as the network reads them, </s> before the text.
-    """
-    memory = network.ngram_memory
-    if memory is None:
-        return []
-    tokens = torch.from_numpy(inputs.astype(np.int64))[None].to(network.device)
-    hidden = network.read(tokens)[0][0, -1]
-    slots = memory.slots(tokens)[0][0, -1]
-    rows = memory.project(memory.table[slots[slots >= 0]]).to(hidden.dtype)
-    log_probs = network.output.log_probs(torch.cat((hidden[None], hidden - rows)))
-    changes = (log_probs[0] - log_probs[1:]).nan_to_num(0.0).cpu().numpy()  # of <s>: -inf less -inf
-    return [MemoryEffect(inputs[-length:], change) for length, change in enumerate(changes, 1)]
 
 
 @dataclass
@@ -283,7 +251,7 @@ class NeuralModel(NetworkVectors):
         """As `AheadReader.reads_ahead`; products of a device other than the processor have other bits for more rows."""
         encoder = self.network.encoder
         reads = isinstance(encoder, Transformer) and not encoder.is_stateful and not encoder.is_bidirectional
-        return reads and self.network.ngram_memory is None and self.network.device.type == "cpu"
+        return reads and self.network.device.type == "cpu"
 
     def room_ahead(self, state: Reading) -> int:
         """As `AheadReader.room_ahead`."""
@@ -390,10 +358,6 @@ class NeuralModel(NetworkVectors):
         above.
         """
         return layer_log_probs(self.network, self.last_window(as_tokens(prefix)))
-
-    def memory_effects(self, prefix: Tokens) -> list[MemoryEffect]:
-        """What each row of the n-gram memory changes after a prefix; see `memory_effects` above."""
-        return memory_effects(self.network, self.last_window(as_tokens(prefix)))
 
     def _score(
         self, sequences: Sequence[Tokens], prefixes: Sequence[Tokens] | None, *, end: bool, unknown: bool

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.config.network import Memory
     from chainrule.neural.layers.basic import Embedding
-    from chainrule.neural.layers.ngram_memory import NGramMemory
     from chainrule.neural.layers.output import AdaptiveSoftmax, FullSoftmax, NoOutput, SampledSoftmax
     from chainrule.neural.layers.state import State
     from chainrule.neural.sentence_pairs import NextSentence
@@ -79,7 +78,7 @@ class Encoder(Protocol):
 
 
 class Network(nn.Module):
-    """Embedding, encoder, output; between the last two, perhaps an n-gram memory.
+    """Embedding, encoder, output.
 
     alone: whether texts are scored each in a pass of its own; None where that costs nothing. stride: the distance
     between the windows in which texts longer than the context are scored, in tokens; None for half of the context.
@@ -97,14 +96,11 @@ class Network(nn.Module):
         encoder: Encoder,
         output: FullSoftmax | SampledSoftmax | AdaptiveSoftmax | NoOutput,
         next_sentence: NextSentence | None = None,
-        ngram_memory: NGramMemory | None = None,
     ) -> None:
-        """next_sentence: whether there is a second output, for pairs of sentences. ngram_memory: what is added to the
-        encoder's hidden states; the state then is the encoder's and the memory's.
-        """
+        """next_sentence: whether there is a second output, for pairs of sentences."""
         super().__init__()
         self.config, self.embedding, self.encoder, self.output = config, embedding, encoder, output
-        self.next_sentence, self.ngram_memory = next_sentence, ngram_memory
+        self.next_sentence = next_sentence
         self.vocabulary_size = len(embedding.weight)
 
     def forward(
@@ -134,28 +130,17 @@ class Network(nn.Module):
 
         state, starts: as for `Encoder`.
         """
-        if self.ngram_memory is None:
-            return self.encoder(self.embedding(tokens), state, starts)
-        before, recent = (None, None) if state is None else cast("tuple[State, Tensor]", state)
-        hidden, after = self.encoder(self.embedding(tokens), before, starts)
-        rows, recent = self.ngram_memory(tokens, recent, starts)
-        return hidden + rows.to(hidden.dtype), None if after is None else (after, recent)
+        return self.encoder(self.embedding(tokens), state, starts)
 
     def packs_texts(self) -> bool:
         """Whether `read_texts` can be called, and gives each text the bits that it has when it is read alone."""
         packs = getattr(self.encoder, "packs_texts", None)
-        return packs is not None and self.ngram_memory is None and packs()
+        return packs is not None and packs()
 
     def read_texts(self, tokens: Int64[Tensor, "1 T"], lengths: Sequence[int]) -> Float[Tensor, "1 T D"]:
         """Hidden states after the tokens of texts, one after the other, each read from its beginning."""
         read = cast("Callable[[Tensor, Sequence[int]], Tensor]", self.encoder.read_texts)  # type: ignore[attr-defined]
         return read(self.embedding(self.as_read(tokens)), lengths)
-
-    def remember(self, hidden: Float[Tensor, "B T D"], tokens: Int64[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
-        """An encoder's hidden states after tokens that begin texts, with the rows of the n-gram memory, if any."""
-        if self.ngram_memory is None:
-            return hidden
-        return hidden + self.ngram_memory(self.as_read(tokens))[0].to(hidden.dtype)
 
     def as_read(self, tokens: Int64[Tensor, "B T"]) -> Int64[Tensor, "B T"]:
         """The tokens that are read: the </s> before a text becomes what texts begin with, where that is another token.
@@ -181,14 +166,12 @@ class Network(nn.Module):
 
     def start(self, rows: int) -> State:
         """The state of rows that have read nothing."""
-        state = self.encoder.start(rows)
-        return state if self.ngram_memory is None else (state, self.ngram_memory.start(rows))
+        return self.encoder.start(rows)
 
     @property
     def reach(self) -> int | None:
-        """As `Encoder.reach`, with the n-gram memory."""
-        reach = self.encoder.reach
-        return reach if reach is None or self.ngram_memory is None else max(reach, self.ngram_memory.reach)
+        """As `Encoder.reach`."""
+        return self.encoder.reach
 
     @property
     def types(self) -> Tensor | None:

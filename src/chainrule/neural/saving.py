@@ -27,6 +27,7 @@ from chainrule.neural.adapters import merged_arrays
 from chainrule.neural.bidirectional_model import BidirectionalModel
 from chainrule.neural.build import build
 from chainrule.neural.config import TextEncoderConfig, settings_of
+from chainrule.neural.config.network import without_ngram_memory
 from chainrule.neural.device import use_threads
 from chainrule.neural.embedding import TextEncoder
 from chainrule.neural.language_model import NeuralModel
@@ -120,8 +121,8 @@ def network_from(
         raise ModelFormatError(
             f"the fields of the settings are {', '.join(sorted(settings)) or 'missing'}; expected network"
         )
-    config: NetworkConfig = config_among(configs, settings["network"])
-    check_layers(settings["network"].get("layers", 0) * max(1, settings["network"].get("experts", 0)), arrays)
+    config: NetworkConfig = config_among(configs, without_ngram_memory(settings["network"]))
+    check_layers(settings["network"].get("layers", 0) * config.arrays_of_layer, arrays)
     return filled_network(lambda: build(config, vocabulary_size), arrays)
 
 

@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from chainrule.base.files import lock_folder, read_file, replace_file, sync_folder
 from chainrule.errors import ModelFormatError, OutputError, SettingError, os_errors_as
+from chainrule.neural.config.network import without_ngram_memory
 from chainrule.storage.safetensors import file_digest, write_tensors
 from chainrule.training.config import differences
 
@@ -250,7 +251,7 @@ class Checkpoints:
         """What checkpoint.json says. Raises ModelFormatError."""
         try:
             with os_errors_as(ModelFormatError, self.index, "read"):
-                return Checkpoint.model_validate_json(read_file(self.index))
+                entry = Checkpoint.model_validate_json(read_file(self.index))
         except ValidationError as error:
             first = error.errors()[0]
             field = ".".join(map(str, first["loc"])) or "the file"
@@ -258,6 +259,12 @@ class Checkpoints:
                 f"{self.index}: {field}: {first['msg']}, found {str(first.get('input'))[:80]!r}; this checkpoint is "
                 f"damaged, or of another version; {START_OVER}"
             ) from error
+        if "network" in entry.run:
+            try:
+                entry.run["network"] = without_ngram_memory(entry.run["network"])
+            except ModelFormatError as error:
+                raise ModelFormatError(f"{self.index}: {error}") from error
+        return entry
 
     def _open_saved(self, saved: DataFile | DataFolder) -> SavedTensors:
         from chainrule.training.distributed import open_saved  # imports torch

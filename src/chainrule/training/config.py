@@ -76,9 +76,6 @@ class TrainingConfig:
         None, "the peak rate of AdamW or SGD; nothing: by the optimiser and the family", above=0
     )
     matrix_learning_rate: float | None = option(None, "the peak rate of Muon; nothing: by the family", above=0)
-    ngram_learning_rate: float | None = option(
-        None, "the peak rate of Adagrad for the rows of an n-gram memory; nothing: 0.1", above=0
-    )
     schedule: Schedule = option(
         "constant",
         "after the warm-up: cosine; linear; constant, then linear; plateau: halved when validation stops improving",

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 ADAPTER_RATE = 5e-4  # the peak rate of AdamW for adapters
-NGRAM_RATE = 0.1  # the peak rate of the rows of an n-gram memory
 _SHORT_MINUTES = 2.0
 _WIDE = 256  # numbers in the state of a recurrent network; Muon is slow on the matrices of a wider one
 _STEP_TOKENS, _WIDE_STEP_TOKENS = 2048, 6144  # tokens per step, about
@@ -58,13 +57,11 @@ def with_stream_defaults(config: NetworkConfig, training: TrainingConfig) -> Tra
     """As `with_defaults`, for a network that learns from a stream.
 
     Recurrent ones are compiled only on request: the compiler does not look into torch's layers, and the code around
-    them becomes a third slower. In a short run wide ones use AdamW, since Muon would take most of a step. With an
-    n-gram memory none is compiled, as the compiler knows no sparse gradients. Raises SettingError.
+    them becomes a third slower. In a short run wide ones use AdamW, since Muon would take most of a step. Raises
+    SettingError.
     """
-    if config.ngram_memory and training.compile == "yes":
-        raise SettingError("a network with an n-gram memory cannot be compiled; leave compile out, or ngram_memory")
     if not config.is_recurrent:
-        return compiled_on_request(with_defaults(training)) if config.ngram_memory else with_defaults(training)
+        return with_defaults(training)
     minutes = with_budget(training).minutes
     if training.optimiser is None and minutes is not None and minutes < _SHORT_MINUTES and config.width > _WIDE:
         training = replace(training, optimiser="adamw")

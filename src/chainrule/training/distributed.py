@@ -88,20 +88,6 @@ class Processes:
             tensor.copy_(flat[start : start + tensor.numel()].view_as(tensor))
             start += tensor.numel()
 
-    def add_sparse(self, tables: Iterable[Tensor]) -> None:
-        """Replaces the sparse gradient of each table by its sum over all processes, sending touched rows only.
-
-        All processes must have touched equally many rows.
-        """
-        if self.number == 1:
-            return
-        for table in tables:
-            if table.grad is not None:
-                indices, values = table.grad._indices(), table.grad._values()
-                table.grad = torch.sparse_coo_tensor(
-                    self.gather(indices[0])[None], self.gather(values), table.shape, check_invariants=False
-                )
-
     def gather(self, tensor: Tensor) -> Tensor:
         """The rows of all processes, in order; all must have equally many."""
         if self.number == 1:

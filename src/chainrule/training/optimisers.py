@@ -1,5 +1,4 @@
-"""From gradients to new weights: Muon for matrices, AdamW or SGD for the rest, Adagrad by rows for the tables of n-gram
-memories; and the learning-rate schedule.
+"""From gradients to new weights: Muon for matrices, AdamW or SGD for the rest; and the learning-rate schedule.
 
 Muon and the other optimiser have a peak rate each; the schedule gives rates as shares of the peak. torch's optimisers
 run without its compiler, which takes long to start.
@@ -14,13 +13,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
-from chainrule.neural.layers.ngram_memory import dense_parameters, memories_of
-from chainrule.training.defaults import NGRAM_RATE
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from jaxtyping import Float, Int64
+    from jaxtyping import Float
     from torch import Tensor
 
     from chainrule.training.config import Schedule, TrainingConfig
@@ -114,72 +110,8 @@ class Muon(torch.optim.Optimizer):
         return mean
 
 
-class RowAdagrad(torch.optim.Optimizer):
-    """Adagrad with one sum of squares for each row of a table, for sparse gradients (Duchi, Hazan and Singer 2011).
-
-    A step costs what it touches, and rows without a gradient never change. The gradients of a row are summed in the
-    order of their positions, whatever the number of threads.
-    """
-
-    def __init__(self, tables: Iterable[Tensor], *, lr: float) -> None:
-        super().__init__(tables, {"lr": lr})
-
-    @torch.no_grad()
-    def step(self, closure: None = None) -> None:  # type: ignore[override]
-        for group in self.param_groups:
-            for table in group["params"]:
-                if table.grad is not None:
-                    self._step(table, *sparse_rows(table.grad), group["lr"])
-
-    def _step(
-        self, table: Float[Tensor, "rows D"], rows: Int64[Tensor, " R"], gradients: Float[Tensor, "R D"], rate: float
-    ) -> None:
-        state = self.state[table]
-        if "squares" not in state:
-            state["squares"] = torch.zeros(len(table), device=table.device)
-        order = rows.argsort(stable=True)
-        is_compiled = table.device.type == "cpu" and table.dtype == torch.float32 and table.is_contiguous()
-        touched, sums = (_summed_by_kernel if is_compiled else _summed)(rows, order, gradients.float())
-        squares = state["squares"][touched] + sums.square().mean(1)
-        state["squares"][touched] = squares
-        steps = rate / (squares.sqrt() + _TINY)
-        if is_compiled:
-            from chainrule.training.row_kernels import update_rows
-
-            update_rows(table.numpy(), touched.numpy(), sums.numpy(), steps.numpy())
-        else:
-            table[touched] -= steps[:, None] * sums
-
-
-def _summed(
-    rows: Int64[Tensor, " R"], order: Int64[Tensor, " R"], gradients: Float[Tensor, "R D"]
-) -> tuple[Int64[Tensor, " U"], Float[Tensor, "U D"]]:
-    """The rows that occur, ascending, and the sum of the gradients of each. order: stable, by row."""
-    touched, counts = torch.unique_consecutive(rows[order], return_counts=True)
-    return touched, torch.segment_reduce(gradients[order], "sum", lengths=counts)
-
-
-def _summed_by_kernel(
-    rows: Int64[Tensor, " R"], order: Int64[Tensor, " R"], gradients: Float[Tensor, "R D"]
-) -> tuple[Int64[Tensor, " U"], Float[Tensor, "U D"]]:
-    """As `_summed`, to the same bits, on a processor."""
-    from chainrule.training.row_kernels import sum_rows
-
-    touched, sums = torch.empty_like(rows), torch.empty(gradients.shape)
-    count = sum_rows(*(each.numpy() for each in (rows.contiguous(), order, gradients.contiguous(), touched, sums)))
-    return touched[:count], sums[:count]
-
-
-_TINY = 1e-10  # added to the root of a sum of squares, so that none is divided by 0
-
-
-def sparse_rows(gradient: Tensor) -> tuple[Int64[Tensor, " R"], Float[Tensor, "R D"]]:
-    """The rows and values of a sparse gradient of a table, in the order of positions; a row may occur repeatedly."""
-    return gradient._indices()[0], gradient._values()
-
-
 class Optimisers:
-    """One optimiser, or Muon and AdamW side by side; one of sparse tables. Their rates follow the same schedule."""
+    """One optimiser, or Muon and AdamW side by side. Their rates follow the same schedule."""
 
     def __init__(
         self,
@@ -195,7 +127,7 @@ class Optimisers:
         own = {id(matrix) for matrix in matrices}
         rest = [
             parameter
-            for parameter in dense_parameters(network)
+            for parameter in network.parameters()
             if id(parameter) not in own and parameter.is_floating_point()  # no quantised weight is trained
         ]
         decay = config.weight_decay
@@ -225,9 +157,6 @@ class Optimisers:
             self._optimisers.append(eager(torch.optim.AdamW)(groups, lr=rate, betas=betas, fused=True))
         else:
             self._optimisers.append(eager(torch.optim.SGD)(groups, lr=rate, momentum=config.momentum, fused=True))
-        if tables := memories_of(network):
-            memory_rate = NGRAM_RATE if config.ngram_learning_rate is None else config.ngram_learning_rate
-            self._optimisers.append(eager(RowAdagrad)(tables, lr=memory_rate))
         for group in self._groups():
             group["peak"] = group["lr"]
 

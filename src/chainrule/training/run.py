@@ -15,7 +15,6 @@ import torch
 
 from chainrule.errors import EstimationError, SettingError
 from chainrule.neural.adapters import load_learned_state
-from chainrule.neural.layers.ngram_memory import memories_of
 from chainrule.neural.quantization import parameters_of, rounds_activations
 from chainrule.storage.model_folder import check_target
 from chainrule.training.checkpoint import FOLDER, Checkpoints, check_same, open_checkpoint
@@ -230,11 +229,6 @@ class _RunningJob(Generic[N]):
             recompute_activations(blocks(network))
         if not training.shard or self.processes.number == 1:
             return network.to(machine.device)
-        if memories_of(network):
-            raise SettingError(
-                "a network with an n-gram memory cannot be shared out; leave shard out: each process "
-                "then has the whole network, and they exchange the rows that a step touches"
-            )
         if training.compile == "yes":
             raise SettingError("a network that is shared out (shard) cannot be compiled; leave compile out")
         from chainrule.training.distributed import Sharding, check_packages

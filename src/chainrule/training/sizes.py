@@ -15,7 +15,6 @@ import torch
 
 from chainrule.errors import SettingError, TextError
 from chainrule.neural.device import follow_load
-from chainrule.neural.layers.ngram_memory import dense_parameters
 from chainrule.training.checkpoint import FOLDER, Checkpoints
 from chainrule.training.defaults import processes_started, sizes_left_open, with_budget
 from chainrule.training.device import explain_out_of_memory, machine_for
@@ -372,7 +371,7 @@ def _trial(job: TrainingJob[Network], budget: float) -> Trial:
         costs = _costs(job, network, setup, matrices, choices, budget, _SIZE_SHARE)
     rows = choose_rows(choices, budget, *costs) if job.training.batch is None else job.recipe.batch
     tokens = budget / (rows * costs.row + costs.fixed) * rows * objective.row_tokens
-    weights, parameters = (sum(each.numel() for each in every) for every in (matrices, dense_parameters(network)))
+    weights, parameters = (sum(each.numel() for each in every) for every in (matrices, network.parameters()))
     return Trial(weights, parameters, processes.broadcast(tokens))
 
 
@@ -381,17 +380,16 @@ def _notes(fitted: FittedSize, names: frozenset[str], budget: float, text: int) 
     config, trial, larger = fitted
     chosen = {name: getattr(config, name) for name in config.sizes[0] if name in names}
     notes = [f"the size is {_shown(chosen)}, unless settings say otherwise"] if chosen else []
-    besides = " besides the table of n-grams" if config.ngram_memory else ""
     minutes = "1 minute has" if budget == 60 else f"{budget / 60:g} minutes have"
     time_for = f"{minutes} time for {trial.tokens:,.0f} tokens for {trial.parameters:,} parameters"
     if larger is None:
-        notes.append(f"{time_for}{besides}")
+        notes.append(time_for)
     elif larger.is_too_large(text):
         more = f"more than {_PARAMETERS_A_TOKEN:g} for each token of the text"
-        notes.append(f"{time_for}{besides}; the next size has {larger.parameters:,}, {more}")
+        notes.append(f"{time_for}; the next size has {larger.parameters:,}, {more}")
     else:
         more = f"in the next size {larger.tokens:,.0f} tokens for {larger.parameters:,} parameters"
-        notes.append(f"{time_for}, and {more}{besides}")
+        notes.append(f"{time_for}, and {more}")
     return tuple(notes)
 
 

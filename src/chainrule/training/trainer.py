@@ -15,7 +15,6 @@ import torch
 from chainrule.errors import EstimationError, SettingError
 from chainrule.neural.adapters import learned_state, load_learned_state
 from chainrule.neural.device import follow_load
-from chainrule.neural.layers.ngram_memory import dense_parameters, memories_of
 from chainrule.training.checkpoint import RunProgress
 from chainrule.training.device import memory_in_use
 from chainrule.training.optimisers import Average, Optimisers, rate_share, steps_of
@@ -45,8 +44,7 @@ class Trainer:
         """
         training, recipe = setup.training, setup.recipe
         self.network, self.objective, self.setup = network, objective, setup
-        self.parameters = [parameter for parameter in dense_parameters(network) if parameter.requires_grad]
-        self.tables = memories_of(network)  # with sparse gradients: neither clipped nor averaged
+        self.parameters = [parameter for parameter in network.parameters() if parameter.requires_grad]
         self.optimisers = Optimisers(
             training,
             network,
@@ -103,14 +101,13 @@ class Trainer:
         sharding = self.setup.processes.sharding
         gradients = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
         self.setup.processes.add([total] if sharding else [*gradients, total])  # shared-out gradients are sums already
-        self.setup.processes.add_sparse(self.tables)
         norm = torch.nn.utils.clip_grad_norm_(self.parameters, training.clip or math.inf)
         norm = sharding.whole(norm) if sharding else norm
         self._pending.append((self.step, total, norm))
         if self.setup.machine.device.type == "cpu":
             self.fetch_losses()  # so that an infinite loss is reported before the weights change
         self.optimisers.step(share)
-        for parameter in (*self.parameters, *self.tables):
+        for parameter in self.parameters:
             parameter.grad = None
         if self.average is not None:
             self.average.add_weights()

@@ -127,7 +127,6 @@ _VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     "recurrent": {
         "RNN": {"cell": "rnn_tanh"},
         "LSTM": {"cell": "lstm"},
-        "LSTM, n-gram memory": {"cell": "lstm", "ngram_memory": 4},
     },
     "grid": {},  # it reads pictures
 }

@@ -20,6 +20,7 @@ from chainrule.errors import ModelFormatError, SettingError, os_errors_as
 from chainrule.features.open.architecture import TRANSPOSED
 from chainrule.features.open.exporting import architecture_for
 from chainrule.features.open.mapping import layers_of
+from chainrule.features.open.network.config import opened
 from chainrule.storage.safetensors import open_tensors
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def read_peft(folder: Path, config: NetworkConfig, origin: Json | None, shapes: 
 
     Raises ModelFormatError where it is damaged, or for another base; SettingError.
     """
-    said = read_config(folder)
+    said, config = read_config(folder), opened(config)
     path = folder / WEIGHTS
     with os_errors_as(ModelFormatError, path, "read", "write adapters with safetensors"):
         tensors = {name: widen(array) for name, array in open_tensors(path).items()}
@@ -260,6 +261,7 @@ def export_peft(
 
     Raises SettingError where the network has no counterpart in transformers.
     """
+    config = opened(config)
     architecture = architecture_for(config, origin)
     pairs = to_theirs(architecture, config, arrays, said["rank"])
     ranks = {name: len(a) for name, (a, _) in pairs.items() if len(a) != said["rank"]}

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
     from numpy import ndarray
 
+    from chainrule.features.open.network.config import OpenSettings
     from chainrule.features.seq2seq.network.config import Seq2SeqConfig, Shared
-    from chainrule.neural.config import NetworkConfig, TransformerConfig
+    from chainrule.neural.config import NetworkConfig
 
     Json = dict[str, Any]
 
@@ -194,7 +195,7 @@ GATED = {
 }
 
 
-def _split_heads(array: ndarray, config: TransformerConfig | Seq2SeqConfig) -> list[ndarray]:
+def _split_heads(array: ndarray, config: OpenSettings | Seq2SeqConfig) -> list[ndarray]:
     """Splits (H + 2K) d rows into those of queries, keys and values."""
     width = config.width_of_heads
     borders = np.cumsum([0, config.heads * width, config.key_heads * width, config.key_heads * width])
@@ -213,17 +214,17 @@ TWO_PARTS = Change(lambda tensors, config: np.concatenate(tensors), lambda array
 ONE_ROW = Change(lambda tensors, config: tensors[0].reshape(-1), lambda array, config: [array[None]])
 
 
-def _rotated_backwards(tensors: list[ndarray], config: TransformerConfig) -> ndarray:
+def _rotated_backwards(tensors: list[ndarray], config: OpenSettings) -> ndarray:
     query, key, value = tensors
     return np.concatenate([*(_with_second_halves_negated(part, config) for part in (query, key)), value])
 
 
-def _rotated_forwards(array: ndarray, config: TransformerConfig) -> list[ndarray]:
+def _rotated_forwards(array: ndarray, config: OpenSettings) -> list[ndarray]:
     query, key, value = _split_heads(array, config)
     return [*(_with_second_halves_negated(part, config) for part in (query, key)), value]
 
 
-def _with_second_halves_negated(rows: ndarray, config: TransformerConfig) -> ndarray:
+def _with_second_halves_negated(rows: ndarray, config: OpenSettings) -> ndarray:
     """Negates the second half of each head: a rotation of (a, b) by -t is the rotation of (a, -b) by t, with b negated
     again.
     """
@@ -236,16 +237,16 @@ def _with_second_halves_negated(rows: ndarray, config: TransformerConfig) -> nda
 ROTATED_BACKWARDS = Change(_rotated_backwards, _rotated_forwards)
 
 
-def _halves_together(part: ndarray, config: TransformerConfig) -> ndarray:
+def _halves_together(part: ndarray, config: OpenSettings) -> ndarray:
     """(n, r/2, 2) rows, neighbours of which are rotated together, as (n, 2, r/2); other rows of a head stay."""
     return _reordered(part, config, (-1, 2))
 
 
-def _neighbours_together(part: ndarray, config: TransformerConfig) -> ndarray:
+def _neighbours_together(part: ndarray, config: OpenSettings) -> ndarray:
     return _reordered(part, config, (2, -1))
 
 
-def _reordered(part: ndarray, config: TransformerConfig, shape: tuple[int, int]) -> ndarray:
+def _reordered(part: ndarray, config: OpenSettings, shape: tuple[int, int]) -> ndarray:
     """shape: that of the rotated rows of a head, whose two dimensions are exchanged."""
     heads = part.reshape(-1, config.width_of_heads, *part.shape[1:])
     turned, rest = heads[:, : config.rotated_width], heads[:, config.rotated_width :]
@@ -253,12 +254,12 @@ def _reordered(part: ndarray, config: TransformerConfig, shape: tuple[int, int])
     return np.concatenate([turned, rest], axis=1).reshape(part.shape)
 
 
-def _from_neighbours(tensors: list[ndarray], config: TransformerConfig) -> ndarray:
+def _from_neighbours(tensors: list[ndarray], config: OpenSettings) -> ndarray:
     query, key, value = tensors
     return np.concatenate([_halves_together(query, config), _halves_together(key, config), value])
 
 
-def _to_neighbours(array: ndarray, config: TransformerConfig) -> list[ndarray]:
+def _to_neighbours(array: ndarray, config: OpenSettings) -> list[ndarray]:
     query, key, value = _split_heads(array, config)
     return [_neighbours_together(query, config), _neighbours_together(key, config), value]
 
@@ -267,7 +268,7 @@ def _to_neighbours(array: ndarray, config: TransformerConfig) -> list[ndarray]:
 NEIGHBOURS_ROTATED = Change(_from_neighbours, _to_neighbours)
 
 
-def _from_groups(tensors: list[ndarray], config: TransformerConfig) -> ndarray:
+def _from_groups(tensors: list[ndarray], config: OpenSettings) -> ndarray:
     [array] = tensors
     shape = array.shape[1:]
     grouped = array.reshape(config.key_heads, -1, config.width_of_heads, *shape)  # (K, H/K + 2, d)
@@ -275,7 +276,7 @@ def _from_groups(tensors: list[ndarray], config: TransformerConfig) -> ndarray:
     return np.concatenate([part.reshape(-1, *shape) for part in parts])
 
 
-def _to_groups(array: ndarray, config: TransformerConfig) -> list[ndarray]:
+def _to_groups(array: ndarray, config: OpenSettings) -> list[ndarray]:
     shape = array.shape[1:]
     parts = [part.reshape(config.key_heads, -1, config.width_of_heads, *shape) for part in _split_heads(array, config)]
     return [np.concatenate(parts, axis=1).reshape(-1, *shape)]
@@ -285,13 +286,13 @@ def _to_groups(array: ndarray, config: TransformerConfig) -> list[ndarray]:
 GROUP_BY_GROUP = Change(_from_groups, _to_groups)
 
 
-def _regrouped(tensors: list[ndarray], config: TransformerConfig) -> ndarray:
+def _regrouped(tensors: list[ndarray], config: OpenSettings) -> ndarray:
     [array] = tensors
     shape = array.shape[1:]
     return array.reshape(config.heads, 3, -1, *shape).swapaxes(0, 1).reshape(-1, *shape)
 
 
-def _grouped_by_head(array: ndarray, config: TransformerConfig) -> list[ndarray]:
+def _grouped_by_head(array: ndarray, config: OpenSettings) -> list[ndarray]:
     shape = array.shape[1:]
     return [array.reshape(3, config.heads, -1, *shape).swapaxes(0, 1).reshape(-1, *shape)]
 

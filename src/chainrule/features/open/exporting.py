@@ -16,6 +16,7 @@ from chainrule.base.bfloat16 import BFLOAT16, widen
 from chainrule.errors import SettingError
 from chainrule.features.open.architectures import ARCHITECTURES, VARIANTS
 from chainrule.features.open.mapping import differences, layers_of, read_settings, write_settings
+from chainrule.features.open.network.config import opened
 from chainrule.features.open.sentence_encoders import without_output
 from chainrule.models.files.origin import TokenIdMap
 from chainrule.protocol import BEGIN, END, UNKNOWN
@@ -78,7 +79,7 @@ def export_model(config: NetworkConfig, arrays: Mapping[str, ndarray], tokenizer
             f"its {tokenizer.name} tokenizer{' with our normalisation' if tokenizer.normaliser.steps else ''} has no "
             "counterpart in Hugging Face's library; train with a bpe, unigram or wordpiece tokenizer, without normalise"
         )
-    origin = record.get("hugging_face")
+    origin, config = record.get("hugging_face"), opened(config)
     architecture = architecture_for(config, origin)
     is_masked = architecture.family == "masked"
     if is_masked and origin is None and config.memory == "stream":
@@ -144,14 +145,14 @@ def architecture_for(config: NetworkConfig, origin: Json | None) -> Architecture
         name = origin["config"].get("model_type")
         candidates.sort(key=lambda one: (one.model_type != name, not _has_fixed(one, origin["config"])))
     tried: list[tuple[Architecture, list[str]]] = []
-    for architecture in (one for one in candidates if type(config) is one.config):
+    for architecture in (one for one in candidates if type(opened(config)) is one.config):
         tried.append((architecture, differences(architecture, config)))
         if not tried[-1][1]:
             return architecture
     if not tried:
         raise SettingError(
-            f"a {type(config).__name__.removesuffix('Config')} network matches no architecture of transformers; "
-            f"expected one of {', '.join(ARCHITECTURES)}"
+            f"a {type(config).__name__.removeprefix('Open').removesuffix('Config')} network matches no architecture of "
+            f"transformers; expected one of {', '.join(ARCHITECTURES)}"
         )
     ours = [pair for pair in tried if pair[0].model_type in _TRAINED_HERE]
     nearest, obstacles = min(ours or tried, key=lambda pair: len(pair[1]))

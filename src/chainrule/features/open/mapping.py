@@ -16,10 +16,10 @@ import numpy as np
 from chainrule.base.bfloat16 import has_nan, widen
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.features.open.architecture import REQUIRED, SHARING, Rule, Setting
+from chainrule.features.open.network.config import OpenSettings, opened
 from chainrule.features.open.quantised import changed
 from chainrule.features.open.vocabulary import rows_by_ours
 from chainrule.features.seq2seq.network.config import Seq2SeqConfig
-from chainrule.neural.config import TransformerConfig
 from chainrule.storage.config_json import CONFIG
 from chainrule.storage.hugging_face import line_of
 
@@ -141,6 +141,7 @@ def write_settings(architecture: Architecture, config: NetworkConfig | Seq2SeqCo
 
 def differences(architecture: Architecture, config: NetworkConfig | Seq2SeqConfig) -> list[str]:
     """The settings of a network that an architecture of others cannot express: those that reading back would change."""
+    config = config if isinstance(config, Seq2SeqConfig) else opened(config)
     if type(config) is not architecture.config:
         return [f"{architecture.family} as the family"]
     filled = _filled_in(config)
@@ -175,7 +176,8 @@ def _in_their_terms(architecture: Architecture, message: str) -> str:
 
 def _filled_in(config: NetworkConfig | Seq2SeqConfig) -> NetworkConfig | Seq2SeqConfig:
     """The same settings, with all defaults filled in, and settings without effect reset to their defaults."""
-    if not isinstance(config, TransformerConfig):
+    config = config if isinstance(config, Seq2SeqConfig) else opened(config)
+    if not isinstance(config, OpenSettings):
         return config
     config = replace(
         config,

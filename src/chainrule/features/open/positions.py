@@ -14,7 +14,7 @@ from chainrule.features.open.architecture import Rule
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from chainrule.neural.config import TransformerConfig
+    from chainrule.features.open.network.config import OpenSettings
 
     Json = dict[str, Any]
 
@@ -46,7 +46,7 @@ def rotary(*, share: float = 1.0, base: float = 10_000.0, local: str | None = No
             settings["window_rotary_base"] = float(given if theta is None else theta)
         return settings
 
-    def write(config: TransformerConfig) -> Json:
+    def write(config: OpenSettings) -> Json:
         written = _write_scaling(config, is_partial=share != 1 or config.rotary_width is not None)
         if local is None:
             return written
@@ -134,7 +134,7 @@ def _head_width(config: Json) -> int:
     return int(config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"])
 
 
-def _write_scaling(config: TransformerConfig, *, is_partial: bool) -> Json:
+def _write_scaling(config: OpenSettings, *, is_partial: bool) -> Json:
     """Both spellings: given only the new one, transformers 4 would silently take a theta of 10,000."""
     theta: Json = {"rope_theta": config.rotary_base}
     if is_partial:
@@ -197,7 +197,7 @@ def layer_types(
             return settings | {"window": None}
         return settings | {"window": min(window, context), "full_layers": full}
 
-    def write(config: TransformerConfig) -> Json:
+    def write(config: OpenSettings) -> Json:
         types = [_SLIDING if config.has_window(layer) else _FULL for layer in range(config.layers)]
         if rotates_windows_only and config.unrotated_layers and config.window is None:
             return {"sliding_window": config.context, "layer_types": types}

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from chainrule.errors import ModelFormatError
-from chainrule.neural.config import TextEncoderConfig
+from chainrule.features.open.network.config import OpenTextEncoderConfig
 from chainrule.storage.hugging_face import MODULES, PROMPTS, READ_TEXTS, json_object
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def without_output(architecture: Architecture) -> Architecture:
         architecture,
         class_name=architecture.class_name.replace("ForMaskedLM", "Model"),
         family="text-encoder",
-        config=TextEncoderConfig,
+        config=OpenTextEncoderConfig,
         implied=implied,
         tensors=tuple(row for row in architecture.tensors if row not in rows),
         ignored_tensors=(*architecture.ignored_tensors, *outputs),

@@ -23,7 +23,7 @@ from chainrule.base.options import config_from_json
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.features.trees.config import TreeConfig
 from chainrule.features.trees.structures.linearized import CLOSE, OPEN, Action, Brackets, ParserState, step, tree_steps
-from chainrule.neural.config.network import settings_of
+from chainrule.neural.config.network import settings_of, without_ngram_memory
 from chainrule.neural.layers.basic import Embedding, drop
 from chainrule.neural.layers.output import blocks, cross_entropy
 from chainrule.neural.saving import arrays_of, check_layers, filled_network
@@ -348,6 +348,6 @@ def from_state(settings: Json, arrays: Arrays, vocabulary_size: int) -> TreeMode
         raise ModelFormatError(
             f"the fields of the settings are {', '.join(sorted(settings)) or 'missing'}; expected network"
         )
-    config: TreeConfig = config_from_json(TreeConfig, settings["network"])
+    config: TreeConfig = config_from_json(TreeConfig, without_ngram_memory(settings["network"]))
     check_layers(config.layers, arrays)
     return TreeModel(filled_network(lambda: TreeNetwork(config, vocabulary_size), arrays))

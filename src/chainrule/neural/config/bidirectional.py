@@ -14,6 +14,7 @@ from chainrule.kinds import Lazy
 from chainrule.neural.config.language_models import RecurrentConfig
 from chainrule.neural.config.network import (
     MAX_CONTEXT,
+    MAX_WIDTH,
     Memory,  # looked up where settings are checked
 )
 from chainrule.neural.config.transformer import TransformerConfig
@@ -49,7 +50,35 @@ class Masking:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MaskedConfig(Masking, TransformerConfig):
+class BertSettings(TransformerConfig):
+    """What BERT has around its blocks (Devlin 2019), beside what all Transformers have."""
+
+    encoder: ClassVar[Lazy] = Lazy("chainrule.neural.encoders.masked:MaskedTransformer")
+    outer_layers: ClassVar[Lazy] = Lazy("chainrule.neural.build:outer_layers_of_bert")
+
+    input_norm: bool = option(
+        False, "the sums of token and position vectors are normalised before the first block (BERT)", is_rare=True
+    )
+    segments: int = option(
+        0,
+        "rows of a table of segment vectors, the first of which is added to each token (BERT); 0: no table",
+        least=0,
+        below=MAX_WIDTH,
+        is_rare=True,
+    )
+    output_transform: bool = option(
+        False, "a linear layer, the activation and a norm come before the output (BERT)", is_rare=True
+    )
+    output_bias: bool = option(False, "the output has a bias for each token", is_rare=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.output_transform and self.output != "full":
+            raise SettingError(f"output_transform needs a full output; output is {self.output}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskedConfig(Masking, BertSettings):
     """A masked Transformer: bidirectional, and trained to fill in masked tokens.
 
     As BERT (Devlin 2019) with masks that change at each step (Liu 2019).
@@ -152,7 +181,7 @@ TextPooling = Literal["mean", "max", "first"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextEncoderConfig(TransformerConfig):
+class TextEncoderConfig(BertSettings):
     """A bidirectional Transformer that predicts nothing: it gives vectors of texts (Reimers 2019)."""
 
     is_bidirectional: ClassVar[bool] = True

@@ -6,17 +6,16 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from chainrule.base.options import check_settings, is_omitted, option
-from chainrule.errors import SettingError
+from chainrule.errors import ModelFormatError, SettingError
+from chainrule.kinds import Lazy
 
 if TYPE_CHECKING:
     from typing import Self
 
     from _typeshed import DataclassInstance
 
-    from chainrule.kinds import Lazy
 
 MAX_LAYERS, MAX_WIDTH, MAX_CONTEXT = 1000, 1 << 16, 1 << 20
-MAX_NGRAM_MEMORY, MAX_NGRAM_ROWS = 16, 1 << 30
 LAYERS = "number of stacked layers"
 CONTEXT = "tokens that are read together in training"
 
@@ -35,6 +34,7 @@ class NetworkConfig:
     """
 
     encoder: ClassVar[Lazy]  # makes the encoder of a configuration
+    outer_layers: ClassVar[Lazy] = Lazy("chainrule.neural.build:outer_layers")  # makes embedding and output
     diagram: ClassVar[Lazy | None] = None  # draws one, of a name, a configuration and shapes; None: part by part
     reads: ClassVar[str] = "text"
     is_bidirectional: ClassVar[bool] = False  # sees what follows a token, too, so it does not continue texts
@@ -74,22 +74,6 @@ class NetworkConfig:
     noise_power: float = option(
         1.0, "sampled and nce: they are drawn by their counts to this power; 0: all alike", least=0, below=2
     )
-    ngram_memory: int = option(
-        0,
-        "the order N of an n-gram memory: the last 1 to N - 1 tokens have learned rows, which are added to what the "
-        "output reads; 0: none",
-        least=0,
-        most=MAX_NGRAM_MEMORY,
-        is_later=True,
-    )
-    ngram_rows: int = option(
-        1 << 14,
-        "ngram_memory: rows for each length of context; contexts are hashed, and some share a row",
-        least=1,
-        most=MAX_NGRAM_ROWS,
-        is_later=True,
-    )
-    ngram_width: int = option(64, "ngram_memory: numbers in a row", least=1, below=MAX_WIDTH, is_later=True)
     begins_with: BeginToken = option(
         "</s>",
         "what is read before a text; </s>: the end of the text before it, as in a stream; <s>: a token of its own",
@@ -129,27 +113,6 @@ class NetworkConfig:
         if list(self.cutoffs) != sorted(set(self.cutoffs)):
             raise SettingError(f"cutoffs {self.cutoffs} must rise, each larger than the one before it")
 
-        self._check_memory()
-
-    def _check_memory(self) -> None:
-        """Raises SettingError where there can be no n-gram memory of this order."""
-        order = self.ngram_memory
-        if not order:
-            for name in ("ngram_rows", "ngram_width"):
-                if getattr(self, name) != getattr(type(self), name):
-                    raise SettingError(f"{name} is of an n-gram memory, and there is none; set ngram_memory, too")
-            return
-        if self.is_bidirectional:
-            raise SettingError("ngram_memory is for networks that continue texts, and this one reads both sides; set 0")
-        if order == 1:
-            raise SettingError("ngram_memory is 1, an order without context; set it to 2 or more, or to 0 for none")
-        held = self.context // 2 + 1  # what a Transformer still has read after its context was full
-        if order - 1 > held:
-            raise SettingError(
-                f"ngram_memory is {order}, so it looks {order - 1} tokens back, but a context of {self.context:,} "
-                f"holds only {held:,} for certain; set it to {held + 1} or lower, or raise context"
-            )
-
     @property
     def given(self) -> frozenset[str]:
         """The settings that were named when it was made, which no rule changes."""
@@ -170,6 +133,11 @@ class NetworkConfig:
     def blocks(self) -> int:
         """How many alike blocks its encoder consists of, which training can compute again one by one; else 0."""
         return 0
+
+    @property
+    def arrays_of_layer(self) -> int:
+        """How many arrays a layer has at least."""
+        return 1
 
     @property
     def attention_flops(self) -> float:
@@ -214,6 +182,24 @@ def settings_of(config: DataclassInstance) -> dict[str, object]:
     named = (each for each in fields(config) if not is_omitted(each) or getattr(config, each.name) != each.default)
     values = ((each.name, getattr(config, each.name)) for each in named)
     return {name: list(value) if isinstance(value, tuple) else value for name, value in values}
+
+
+_NGRAM_MEMORY = ("ngram_memory", "ngram_rows", "ngram_width")
+
+
+def without_ngram_memory(settings: object) -> object:
+    """Return the settings of a network in a file without those of an n-gram memory, which networks once could have.
+
+    Raises ModelFormatError if it has one.
+    """
+    if not isinstance(settings, dict):
+        return settings
+    if settings.get("ngram_memory", 0) != 0:
+        raise ModelFormatError(
+            "the network was trained with an n-gram memory, which this version no longer has; train it again without "
+            "one, and mix it with an n-gram model (chainrule mix), which is better than either"
+        )
+    return {name: value for name, value in settings.items() if name not in _NGRAM_MEMORY}
 
 
 @dataclass(frozen=True, kw_only=True)

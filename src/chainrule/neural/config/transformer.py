@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from chainrule.base.options import option
+from chainrule.errors import SettingError
 from chainrule.kinds import Lazy
-from chainrule.neural.config.consistency import check_transformer, heads_that_fit
 from chainrule.neural.config.network import CONTEXT, MAX_CONTEXT, MAX_LAYERS, MAX_WIDTH, NetworkConfig
 
 Norm = Literal["layer", "rms"]
@@ -16,9 +16,6 @@ SelfScore = Literal[
 ]  # without location: the position of a key in a text says nothing
 NormPlace = Literal["pre", "post"]
 BiasedPart = Literal["query_key_value", "attention_out", "feed_forward"]
-SublayerNorms = Literal["before", "after", "both"]
-Mixer = Literal["attention", "convolution", "mamba", "mamba2", "delta", "rwkv", "rwkv_channels"]
-RotaryScaling = Literal["none", "linear", "llama3", "yarn", "longrope"]
 Positions = Literal["none", "learned", "sinusoidal", "relative", "alibi", "rotary"]
 FeedForward = Literal[
     "relu", "gelu", "gelu_exact", "silu", "relu_squared", "swiglu", "geglu", "geglu_exact", "clamped_swiglu"
@@ -34,6 +31,7 @@ class TransformerConfig(NetworkConfig):
     """
 
     encoder: ClassVar[Lazy] = Lazy("chainrule.neural.encoders.transformer:Transformer")
+    outer_layers: ClassVar[Lazy] = Lazy("chainrule.neural.build:outer_layers_of_transformer")
     diagram: ClassVar[Lazy | None] = Lazy("chainrule.neural.diagrams:draw_transformer")
 
     sizes: ClassVar[tuple[dict[str, int], ...]] = (
@@ -98,9 +96,6 @@ class TransformerConfig(NetworkConfig):
         below=1,
         is_rare=True,
     )
-    shared_norm: bool = option(
-        True, "parallel: attention and feed-forward read one norm; off: each has its own (GPT-NeoX)", is_rare=True
-    )
     without_biases: tuple[BiasedPart, ...] = option(
         (),
         "linear layers that have no biases though others have: query_key_value, attention_out, feed_forward",
@@ -109,227 +104,38 @@ class TransformerConfig(NetworkConfig):
     position_offset: int = option(
         0, "learned positions: the row of the table that the first position has", least=0, below=1024, is_rare=True
     )
-    window_every: int = option(
-        1, "of so many blocks the last one has the window, the others attend to all", least=1, is_rare=True
-    )
-    full_layers: tuple[int, ...] = option((), "window: the blocks without one, by number from 0", least=0, is_rare=True)
-    unrotated_layers: tuple[int, ...] = option(
-        (), "rotary: blocks whose queries and keys are not rotated, by number from 0", least=0, is_rare=True
-    )
-    sublayer_norms: SublayerNorms = option(
-        "before",
-        "pre: norms before each sub-layer; after: of what it adds (OLMo 2); both (Gemma 2)",
-        is_rare=True,
-    )
-    gains_above_one: bool = option(False, "norms multiply by 1 plus their gains, as stored (Gemma)", is_rare=True)
-    joint_query_key_norm: bool = option(
-        False, "query_key_norm: over the heads of queries together, and of keys (OLMo 2)", is_rare=True
-    )
-    attention_scale: float | None = option(
-        None, "the factor of products of queries and keys; nothing: 1 / root of a head's width", least=0, is_rare=True
-    )
-    score_cap: float | None = option(
-        None, "scores s of attention become cap tanh(s / cap) (Gemma 2); nothing: no cap", least=1e-6, is_rare=True
-    )
-    logit_cap: float | None = option(
-        None, "logits l become cap tanh(l / cap) (Gemma 2, nanochat); nothing: no cap", least=1e-6, is_rare=True
-    )
-    logit_scale: float = option(1.0, "the factor of logits (Cohere, Granite)", least=1e-9, is_rare=True)
-    embedding_scale: float = option(1.0, "the factor of the vectors of tokens (Granite)", least=1e-9, is_rare=True)
-    residual_scale: float = option(1.0, "the factor of what each sub-layer adds (Granite)", least=1e-9, is_rare=True)
-    experts: int = option(
-        0,
-        "feed-forward layers in a block, of which a router chooses for each token; 0: one, for all",
-        least=0,
-        below=1024,
-        is_rare=True,
-    )
-    expert_width: int | None = option(
-        None,
-        "experts: hidden numbers of each, beside a feed-forward layer for all tokens, with norms of their own (Gemma "
-        "4); nothing: experts stand in its place",
-        least=1,
-        below=MAX_WIDTH,
-        is_rare=True,
-    )
-    chosen_experts: int = option(2, "experts: how many of them are chosen", least=1, below=1024, is_rare=True)
-    normalised_experts: bool = option(
-        True, "experts: the weights of the chosen ones add up to 1, not those of all", is_rare=True
-    )
-    router_bias: bool = option(False, "experts: the router has biases (gpt-oss)", is_rare=True)
-    attention_sinks: bool = option(
-        False, "each head has a learned score that takes part in the softmax, without a value (gpt-oss)", is_rare=True
-    )
-    block_groups: int | None = option(
-        None,
-        "groups of neighbouring blocks that share one set of weights (ALBERT); nothing: each block has its own",
-        least=1,
-        is_rare=True,
-    )
-    value_norm: bool = option(False, "values are normalised in each head, without gains (Gemma 4)", is_rare=True)
-    full_head_width: int | None = option(
-        None,
-        "window: numbers in a head of blocks that attend to all; nothing: as in others (Gemma 4)",
-        least=2,
-        below=MAX_WIDTH,
-        is_rare=True,
-    )
-    full_key_value_heads: int | None = option(
-        None,
-        "window: heads of keys and values in blocks that attend to all; nothing: as in others",
-        least=1,
-        below=MAX_WIDTH,
-        is_rare=True,
-    )
-    keys_as_values: bool = option(
-        False, "window: in blocks that attend to all, values are the keys before their norm (Gemma 4)", is_rare=True
-    )
-    shared_key_layers: int = option(
-        0,
-        "so many last blocks take the keys and values of the last block before them that has a window if they have one "
-        "(Gemma 4)",
-        least=0,
-        below=MAX_LAYERS,
-        is_rare=True,
-    )
-    wide_shared_blocks: bool = option(
-        False, "shared_key_layers: their feed-forward layers have twice the hidden numbers", is_rare=True
-    )
-    layer_input_width: int = option(
-        0,
-        "numbers in a vector of each token for each block, which is added through a gate (Gemma 4); 0: none",
-        least=0,
-        below=MAX_WIDTH,
-        is_rare=True,
-    )
-    block_scales: bool = option(False, "what each block gives is multiplied by a number of its own", is_rare=True)
-    distance_buckets: int = option(
-        0,
-        "on either side, buckets of distances with a learned vector each, by which queries and keys are scored, too "
-        "(DeBERTa); 0: none",
-        least=0,
-        below=4096,
-        is_rare=True,
-    )
-    distance_limit: int = option(
-        512, "distance_buckets: the distance from which all are one bucket", least=2, below=MAX_CONTEXT, is_rare=True
-    )
-    mixers: tuple[Mixer, ...] = option(
-        (),
-        "what each block has in the place of attention; convolution: a short one between gates (LFM2); mamba, mamba2: "
-        "a selective state (Gu 2023, Dao 2024); delta: the gated delta rule (Yang 2024); rwkv, rwkv_channels: RWKV's "
-        "two halves (Peng 2023); nothing: attention in all",
-        is_rare=True,
-    )
-    has_feed_forward: bool = option(True, "blocks have a feed-forward layer; off: none (Mamba)", is_rare=True)
-    recurrence_width: int = option(
-        256, "mamba, mamba2, delta: the inner width, of all heads together", least=1, below=8 * MAX_WIDTH, is_rare=True
-    )
-    recurrence_heads: int = option(1, "mamba2, delta: heads", least=1, below=MAX_WIDTH, is_rare=True)
-    recurrence_key_heads: int = option(
-        1, "mamba2, delta: groups of heads; heads of keys", least=1, below=MAX_WIDTH, is_rare=True
-    )
-    state_width: int = option(
-        16, "mamba, mamba2, delta: numbers in a state, or in a key", least=1, below=1024, is_rare=True
-    )
-    step_rank: int = option(1, "mamba: numbers from which steps are computed", least=1, below=MAX_WIDTH, is_rare=True)
-    recurrence_kernel: int = option(
-        3, "all but attention: tokens that a convolution reads", least=2, below=1024, is_rare=True
-    )
-    recurrence_biases: bool = option(False, "convolution, mamba, mamba2: products have biases", is_rare=True)
-    kernel_bias: bool = option(True, "mamba, mamba2: the convolution has a bias", is_rare=True)
-    gated_attention: bool = option(
-        False,
-        "the output of attention is multiplied by gates, which are computed with the queries (Qwen 3.5)",
-        is_rare=True,
-    )
-    first_norm: bool = option(
-        True, "pre: the first block has a norm before attention, too; off: it has none (ModernBERT)", is_rare=True
-    )
-    relative_bias: bool = option(
-        False, "positions are added, and each head and distance has a learned bias, too (MPNet)", is_rare=True
-    )
-    embedding_width: int | None = option(
-        None,
-        "numbers in the vector of a token, which become the width; nothing: as the width (ELECTRA)",
-        least=1,
-        below=MAX_WIDTH,
-        is_rare=True,
-    )
-    input_norm: bool = option(
-        False, "the sums of token and position vectors are normalised before the first block (BERT)", is_rare=True
-    )
-    segments: int = option(
-        0,
-        "rows of a table of segment vectors, the first of which is added to each token (BERT); 0: no table",
-        least=0,
-        below=MAX_WIDTH,
-        is_rare=True,
-    )
-    output_transform: bool = option(
-        False, "a linear layer, the activation and a norm come before the output (BERT)", is_rare=True
-    )
-    output_bias: bool = option(False, "the output has a bias for each token", is_rare=True)
-    rotary_width: int | None = option(
-        None, "rotary: numbers of a head that are rotated, the first ones; nothing: all", least=2, is_rare=True
-    )
-    rotary_scaling: RotaryScaling = option(
-        "none",
-        "rotary: how angles shrink for longer contexts; linear: all by a factor (Chen 2023); llama3, yarn: those of "
-        "long waves (Peng 2023); longrope: each by a divisor of its own (Ding 2024)",
-        is_rare=True,
-    )
-    rotary_factor: float = option(1.0, "rotary_scaling: by how much angles shrink", least=1, is_rare=True)
-    rotary_low_factor: float = option(
-        1.0,
-        "llama3, yarn: waves longer than the trained context divided by this shrink by the whole factor",
-        least=0,
-        is_rare=True,
-    )
-    rotary_high_factor: float = option(
-        4.0, "llama3, yarn: waves shorter than the trained context divided by this do not shrink", least=0, is_rare=True
-    )
-    rotary_trained_context: int = option(
-        8192, "the context before rotary_scaling extended it", least=1, below=MAX_CONTEXT, is_rare=True
-    )
-    rotary_whole_pairs: bool = option(
-        True, "yarn: the share that shrinks grows from one whole pair to another; off: exactly", is_rare=True
-    )
-    rotary_turning: int | None = option(
-        None,
-        "rotary: pairs that turn, the first ones, in blocks that attend to all; nothing: all (Gemma 4)",
-        least=0,
-        is_rare=True,
-    )
-    rotary_divisors: tuple[float, ...] = option(
-        (), "longrope: by how much each angle shrinks within the trained context", least=0, is_rare=True
-    )
-    rotary_long_divisors: tuple[float, ...] = option(
-        (), "longrope: by how much each angle shrinks in texts that are longer", least=0, is_rare=True
-    )
-    rotary_amplitude: float = option(
-        1.0, "rotary_scaling: the factor of rotated queries and keys", least=0, is_rare=True
-    )
-    window_rotary_base: float | None = option(
-        None,
-        "rotary: the base in blocks with a window, whose angles are not scaled; nothing: they are as in others",
-        least=1,
-        is_rare=True,
-    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if "heads" not in self.given and self.head_width is None and self.key_value_heads is None:
-            object.__setattr__(self, "heads", heads_that_fit(self))
-        check_transformer(self)
+            object.__setattr__(self, "heads", self._heads_that_fit())
+        self._check()
 
-    @property
-    def input_width(self) -> int:
-        return self.width if self.embedding_width is None else self.embedding_width
+    def _heads_that_fit(self) -> int:
+        """Return as many heads as set, or the most below that divide the width, evenly where positions rotate."""
+        numbers = 2 if self.pairs_heads else 1
+        return next((heads for heads in range(self.heads, 0, -1) if self.width % (heads * numbers) == 0), 1)
 
-    @property
-    def output_width(self) -> int:
-        return self.input_width
+    def _check(self) -> None:
+        """Raises SettingError where settings do not suit each other."""
+        if self.head_width is None and self.width % self.heads:
+            raise SettingError(
+                f"a width of {self.width} cannot be divided among {self.heads} heads; choose a multiple of "
+                f"{self.heads} as the width"
+            )
+        if self.heads % self.key_heads:
+            raise SettingError(f"{self.heads} heads cannot share {self.key_heads} heads of keys and values evenly")
+        if self.positions == "rotary" and self.rotated_width % 2:
+            raise SettingError(
+                f"rotary positions rotate pairs of numbers, but a head has {self.rotated_width}; "
+                "choose a width or heads so that it is even"
+            )
+        if self.score != "scaled_dot" and self.key_heads != self.heads:
+            raise SettingError(f"score is {self.score}, which needs as many heads of keys as of queries; leave one out")
+        if self.score == "additive" and self.window is not None:
+            raise SettingError("an additive score has no window; take another score, or no window")
+        if self.window is not None and self.window > self.context:
+            raise SettingError(f"a window of {self.window} is longer than the context of {self.context}; shorten it")
 
     @property
     def key_heads(self) -> int:
@@ -343,7 +149,12 @@ class TransformerConfig(NetworkConfig):
     @property
     def rotated_width(self) -> int:
         """Numbers of a head that rotary positions rotate."""
-        return self.width_of_heads if self.rotary_width is None else self.rotary_width
+        return self.width_of_heads
+
+    @property
+    def pairs_heads(self) -> bool:
+        """Whether each head must have an even number of numbers."""
+        return self.positions == "rotary"
 
     @property
     def epsilon(self) -> float:
@@ -365,65 +176,12 @@ class TransformerConfig(NetworkConfig):
         is in the way.
         """
         if self.positions == "rotary":
-            if self.changes_rotation:
-                return False
             return self.score not in ("general", "additive")
         return self.positions not in ("learned", "sinusoidal")
 
     @property
-    def changes_rotation(self) -> bool:
-        """Whether angles change once a text is longer than the trained context."""
-        return (
-            self.rotary_scaling == "longrope"
-            and self.rotary_trained_context < self.context
-            and self.rotary_divisors != self.rotary_long_divisors
-        )
-
-    def mixer(self, layer: int) -> Mixer:
-        """What a block has. layer: its number, from 0."""
-        return self.mixers[layer] if self.mixers else "attention"
-
-    @property
-    def is_stateful(self) -> bool:
-        """Whether a block carries a state from token to token."""
-        return any(mixer != "attention" for mixer in self.mixers)
-
-    def has_window(self, layer: int) -> bool:
-        """Whether a block sees its window alone. layer: its number, from 0."""
-        return self.window is not None and (layer + 1) % self.window_every == 0 and layer not in self.full_layers
-
-    def is_full(self, layer: int) -> bool:
-        """Whether a block attends to all although others have a window. layer: its number, from 0."""
-        return self.window is not None and not self.has_window(layer)
-
-    def head_width_of(self, layer: int) -> int:
-        """Numbers in a head of a block. layer: its number, from 0."""
-        return self.full_head_width if self.full_head_width and self.is_full(layer) else self.width_of_heads
-
-    def key_heads_of(self, layer: int) -> int:
-        """Heads of keys and values of a block. layer: its number, from 0."""
-        return self.full_key_value_heads if self.full_key_value_heads and self.is_full(layer) else self.key_heads
-
-    def keys_from(self, layer: int) -> int | None:
-        """The block whose keys and values a block takes; None for its own. layer: its number, from 0."""
-        first = self.layers - self.shared_key_layers
-        if layer < first:
-            return None
-        return max(own for own in range(first) if self.has_window(own) == self.has_window(layer))
-
-    def hidden_width_of(self, layer: int) -> int:
-        """Hidden numbers of a block's feed-forward layer. layer: its number, from 0."""
-        is_wide = self.wide_shared_blocks and self.keys_from(layer) is not None
-        return (1 + is_wide) * self.hidden_width
-
-    @property
     def blocks(self) -> int:
         return self.layers
-
-    @property
-    def distinct_blocks(self) -> int:
-        """Blocks with weights of their own."""
-        return self.layers if self.block_groups is None else self.block_groups
 
     @property
     def attention_flops(self) -> float:

@@ -225,7 +225,7 @@ class Recurrent(nn.Module):
         return is_narrow and x.shape[1] > 1 and x.numel() > 0 and x.device.type == "cpu" and x.dtype == torch.float32
 
     def _by_kernel(self, layer: nn.Module, x: Tensor, state: LayerState) -> tuple[Tensor, LayerState]:
-        from chainrule.neural.layers.recurrence_kernels import GRU, RELU, TANH, scan_cells
+        from chainrule.neural.layers.cell_kernels import GRU, RELU, TANH, scan_cells
 
         kind = {"rnn_tanh": TANH, "rnn_relu": RELU, "gru": GRU}[self.cell]
         of_inputs, of_states, *biases = (cast("Tensor", weight).detach() for weight in layer.parameters())

@@ -38,7 +38,7 @@ from chainrule.neural.layers.state import widened
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from jaxtyping import Bool, Float, Int64, Shaped
+    from jaxtyping import Bool, Float, Shaped
 
     from chainrule.neural.config.network import ScoreName
 
@@ -174,30 +174,6 @@ def attend_unfused(
 def scaled_dot(query: Float[Tensor, "B H T d"], key: Float[Tensor, "B H S d"]) -> Float[Tensor, "B H T S"]:
     """A score function for `attend_unfused`: Vaswani et al. 2017, equation 1."""
     return query @ key.mT / math.sqrt(query.shape[-1])
-
-
-def disentangled(
-    places: Int64[Tensor, "T S"],
-    of_distances: Float[Tensor, "buckets 3H d"],
-    query: Float[Tensor, "B H T d"],
-    key: Float[Tensor, "B H S d"],
-) -> Float[Tensor, "B H T S"]:
-    """A score function for `attend_unfused`: DeBERTa's (He et al. 2021, equation 4), of contents and distances.
-
-    places: the bucket of each key's distance from each query. of_distances: queries, keys and values of the buckets'
-    vectors, of which the first two count.
-    """
-    heads = query.shape[1]
-    own_query, own_key = of_distances[:, :heads].transpose(0, 1), of_distances[:, heads : 2 * heads].transpose(0, 1)
-    index = places.expand(*query.shape[:3], -1)
-    by_key = (query @ own_key.mT).gather(3, index)  # what a query is to a distance
-    by_query = (key @ own_query.mT).gather(3, index.mT).mT  # what a key is to it
-    return (query @ key.mT + by_key + by_query) / math.sqrt(3 * query.shape[-1])
-
-
-def capped(cap: float, query: Float[Tensor, "B H T d"], key: Float[Tensor, "B H S d"]) -> Float[Tensor, "B H T S"]:
-    """A score function for `attend_unfused`: scaled dot products, softly kept within the cap (Gemma 2)."""
-    return torch.tanh(scaled_dot(query, key) / cap) * cap
 
 
 def attend_in_blocks(

@@ -6,7 +6,7 @@ Legend: B batch, H heads, T queries, S keys.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -21,15 +21,6 @@ if TYPE_CHECKING:
     # before their outputs are mixed; otherwise (B, T, D), what is added to the residual stream.
     Edit = Callable[[Part, int, Tensor], Tensor]
     Bias = Callable[[Int64[Tensor, "T S"]], Float[Tensor, "H T S"]]  # of the distance from each key to each query
-
-
-class DistanceVectors(NamedTuple):
-    """What DeBERTa scores beside contents: a vector for each bucket of distances, and the bucket of each key's distance
-    from each query.
-    """
-
-    vectors: Float[Tensor, "buckets D"]
-    places: Int64[Tensor, "T S"]
 
 
 class Step(NamedTuple):
@@ -49,8 +40,8 @@ class AttentionMask(NamedTuple):
     (1, H or 1, block, 2 block); see `attend_in_blocks`.
     weights_out: a list to which attention appends its weights, (B, H, T, S).
     starts: (B, T), where rows begin anew, for what carries a state from token to token; None for nowhere.
-    edit: a function through which the outputs of heads and layers go. distances: what queries and keys are scored by,
-    beside their products; None for nothing. steps: of each query, where each attends alone; `tensor`, `causal` and
+    edit: a function through which the outputs of heads and layers go. beside: what else the blocks of a subclass read.
+    steps: of each query, where each attends alone; `tensor`, `causal` and
     `block_length` then do not count. texts: of the texts that a row is made of, one after the other, the
     lengths and masks; no query attends to another text, and the other masks do not count.
     """
@@ -61,9 +52,7 @@ class AttentionMask(NamedTuple):
     weights_out: list[Tensor] | None = None
     starts: Tensor | None = None
     edit: Edit | None = None
-    distances: DistanceVectors | None = None
-    lent: dict[int, tuple[Tensor, Tensor]] | None = None
-    layer_inputs: Tensor | None = None
+    beside: Any = None
     steps: Sequence[Step] | None = None
     texts: Sequence[tuple[int, AttentionMask]] | None = None
 

@@ -8,14 +8,13 @@ Legend: B batch, T time or queries, S keys, D width, H heads, d width of a head.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from chainrule.errors import SettingError
 from chainrule.neural.config import TransformerConfig
-from chainrule.neural.layers.masks import DistanceVectors
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Float32, Int64
@@ -73,78 +72,11 @@ class Rotation(NamedTuple):
         return Rotation(self.cos.to(dtype), self.sin.to(dtype))
 
 
-class Scaling(NamedTuple):
-    """How much smaller the angles of a longer context are, so that they stay within the range seen in training.
-
-    Waves longer than `above`, in positions, are slowed down by the factor, those shorter than `below` stay unchanged,
-    and between the two the share is linear in 1 / wave: Llama 3 (Grattafiori et al. 2024). Where both are 0, all are
-    slowed down: position interpolation (Chen et al. 2023).
-    """
-
-    factor: float
-    above: float = 0.0
-    below: float = 0.0
+class AngleScaling(Protocol):
+    """How angles are changed for contexts longer than those of training."""
 
     def __call__(self, frequencies: Float[Tensor, " waves"]) -> Float[Tensor, " waves"]:
         """Scales angles, in radians a position."""
-        if not self.above:
-            return frequencies / self.factor
-        turns = frequencies / (2 * math.pi)  # a position: 1 / wave
-        share = ((turns - 1 / self.above) / (1 / self.below - 1 / self.above)).clamp(0, 1)
-        return frequencies * (share + (1 - share) / self.factor)
-
-
-class Yarn(NamedTuple):
-    """YaRN (Peng et al. 2023, section 3.2): angles are slowed down by the factor, but for the first pairs of a head,
-    those below `first`; from there to `last` the share that is slowed down grows evenly.
-    """
-
-    factor: float
-    first: float
-    last: float
-
-    def __call__(self, frequencies: Float[Tensor, " waves"]) -> Float[Tensor, " waves"]:
-        """As `Scaling`."""
-        pairs = torch.arange(len(frequencies), device=frequencies.device, dtype=frequencies.dtype)
-        share = ((pairs - self.first) / max(self.last - self.first, 1e-3)).clamp(0, 1)
-        return frequencies * (1 - share) + frequencies / self.factor * share
-
-    @classmethod
-    def between(
-        cls, factor: float, low: float, high: float, context: int, width: int, base: float, *, whole: bool
-    ) -> Yarn:
-        """low, high: how often waves turn in the trained context that are slowed down by the whole factor, and not.
-
-        whole: whether `first` and `last` are rounded to whole pairs.
-        """
-
-        def pair(turns: float) -> float:
-            return width * math.log(context / (2 * math.pi * turns)) / (2 * math.log(base))
-
-        first, last = pair(high), pair(low)
-        if whole:
-            first, last = math.floor(first), math.ceil(last)
-        return cls(factor, max(first, 0), min(last, width - 1))
-
-
-class Turning(NamedTuple):
-    """Only the first pairs of a head turn (Gemma 4, Google 2026)."""
-
-    pairs: int
-
-    def __call__(self, frequencies: Float[Tensor, " waves"]) -> Float[Tensor, " waves"]:
-        """As `Scaling`."""
-        return frequencies * (torch.arange(len(frequencies), device=frequencies.device) < self.pairs)
-
-
-class Divisors(NamedTuple):
-    """LongRoPE (Ding et al. 2024): each angle has a divisor of its own."""
-
-    numbers: tuple[float, ...]
-
-    def __call__(self, frequencies: Float[Tensor, " waves"]) -> Float[Tensor, " waves"]:
-        """As `Scaling`."""
-        return frequencies / torch.tensor(self.numbers, device=frequencies.device, dtype=frequencies.dtype)
 
 
 class Rotary(nn.Module):
@@ -154,7 +86,7 @@ class Rotary(nn.Module):
         self,
         width: int,
         base: float,
-        scaling: Scaling | Yarn | Divisors | Turning | None = None,
+        scaling: AngleScaling | None = None,
         amplitude: float = 1.0,
     ) -> None:
         """width: d, the width of a head, or of its part that is rotated. amplitude: a factor of what is rotated."""
@@ -168,25 +100,6 @@ class Rotary(nn.Module):
         if self.amplitude != 1:
             cos, sin = cos * self.amplitude, sin * self.amplitude
         return Rotation(cos.to(like.dtype), sin.to(like.dtype))
-
-
-def scaling_of(config: TransformerConfig) -> Scaling | Yarn | Divisors | Turning | None:
-    """How the angles of rotary positions are scaled; None if they are not."""
-    context = config.rotary_trained_context
-    if config.rotary_turning is not None:
-        return Turning(config.rotary_turning)
-    if config.rotary_scaling == "none":
-        return None
-    if config.rotary_scaling == "linear":
-        return Scaling(config.rotary_factor)
-    if config.rotary_scaling == "longrope":
-        is_long = not config.changes_rotation and context < config.context
-        return Divisors(config.rotary_long_divisors if is_long else config.rotary_divisors)
-    if config.rotary_scaling == "yarn":
-        ramp = config.rotary_low_factor, config.rotary_high_factor
-        width, base = config.rotated_width, config.rotary_base
-        return Yarn.between(config.rotary_factor, *ramp, context, width, base, whole=config.rotary_whole_pairs)
-    return Scaling(config.rotary_factor, context / config.rotary_low_factor, context / config.rotary_high_factor)
 
 
 def rotate(x: Float[Tensor, "B T H d"], rotation: Rotation) -> Float[Tensor, "B T H d"]:
@@ -236,37 +149,6 @@ class Relative(nn.Module):
         return self.numbers[buckets].float().permute(2, 0, 1)
 
 
-class Distances(nn.Module):
-    """He et al. 2021, 2023 (DeBERTa): a learned vector for each bucket of distances, normalised, shared by layers."""
-
-    def __init__(self, buckets: int, limit: int, longest: int, norm: nn.Module, width: int) -> None:
-        """buckets: on either side. limit: as for `deberta_buckets`. longest: the longest distance."""
-        super().__init__()
-        self.vectors, self.norm = nn.Parameter(torch.empty(2 * buckets, width)), norm
-        nn.init.normal_(self.vectors, std=0.02)
-        self.buckets = deberta_buckets(buckets, limit, longest)
-
-    def forward(self, length: int) -> DistanceVectors:
-        """The vectors, and which of them each distance between two of `length` tokens has."""
-        device, half = self.vectors.device, len(self.vectors) // 2
-        positions = torch.arange(length, device=device)
-        signed = positions[:, None] - positions
-        buckets = torch.tensor(self.buckets[:length], device=device)[signed.abs()] * signed.sign()
-        return DistanceVectors(self.norm(self.vectors), (buckets + half).clamp(0, 2 * half - 1))
-
-
-def deberta_buckets(buckets: int, limit: int, longest: int) -> list[int]:
-    """The buckets of the distances from 0 to `longest`: half of them hold one distance each, the others grow
-    logarithmically up to the limit.
-    """
-    half = buckets // 2
-    step = math.log((limit - 1) / half)
-    return [
-        distance if distance <= half else math.ceil(math.log(distance / half) / step * (half - 1)) + half
-        for distance in range(longest + 1)
-    ]
-
-
 def distance_buckets(distances: Int64[Tensor, "*shape"], buckets: int = _BUCKETS) -> Int64[Tensor, "*shape"]:
     """The buckets of distances: of 32, one each for 0 to 15, then 16 that grow logarithmically up to 128."""
     half = buckets // 2
@@ -285,7 +167,7 @@ def _angles(
     positions: Int64[Tensor, "#B T"],
     width: int,
     base: float,
-    scaling: Scaling | Yarn | Divisors | Turning | None = None,
+    scaling: AngleScaling | None = None,
 ) -> Float[Tensor, "#B T width/2"]:
     """position * base^(-2i/width), in float64 where the device has it, so that large positions stay exact."""
     kind = torch.float32 if positions.device.type == "mps" else torch.float64

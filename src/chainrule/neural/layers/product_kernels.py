@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.base.jit import allocating_kernel, kernel, parallel_kernel, prange, tiny_kernel
+from chainrule.base.jit import allocating_kernel, kernel, parallel_kernel, prange
 from chainrule.base.lanes import (
     LANES,
     ask_for,
@@ -350,41 +350,3 @@ def _log_softmax_of_four(
                 x = times_plus(lanes_at(columns, j, k), spread(float_at(vectors, first + q, j)), x)
             put_lanes(sixteen, 0, 0, x)
             out[first + q, p] = np.float32(np.float64(sixteen[0, place % LANES]) - np.float64(peaks[0, q]) - log_sum)
-
-
-@tiny_kernel
-def remember_tokens(
-    before: Int64[ndarray, "B P"],
-    tokens: Int64[ndarray, "B 1"],
-    multipliers: Int64[ndarray, " K"],
-    last_multiplier: int,
-    rows: int,
-    table: Float32[ndarray, "K*rows W"],
-    projection: Float32[ndarray, "D W"],
-    after: Int64[ndarray, "B P"],
-    summed: Float32[ndarray, "B W"],
-    out: Float32[ndarray, "B D"],
-) -> None:
-    """A step of an `NGramMemory`: the rows of the contexts that end with each token, the shortest first, are summed and
-    projected.
-
-    before: the tokens before, the latest last, less than 0 where there are none; a context that is longer than its text
-    has no row. rows: of each length of context. W must be a multiple of LANES. after: becomes `before` of the next
-    step. summed: overwritten.
-    """
-    lengths, lower, upper = multipliers.size, (1 << 33) - 1, (1 << 32) - 1
-    for b in range(tokens.shape[0]):
-        summed[b, :] = 0
-        mixed = 0
-        for k in range(lengths):
-            token = tokens[b, 0] if k == 0 else before[b, lengths - 1 - k]
-            if token < 0:
-                break
-            mixed ^= (token + 1) * multipliers[k]
-            folded = (mixed ^ ((mixed >> 31) & lower)) * last_multiplier
-            row = k * rows + ((((folded >> 32) & upper) * rows) >> 32)
-            for w in range(table.shape[1]):
-                summed[b, w] += table[row, w]
-        for k in range(lengths - 1):
-            after[b, k] = before[b, k + 1] if k + 2 < lengths else tokens[b, 0]
-    multiply_alone(projection, table[:1], summed, out)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from itertools import chain, repeat
 from operator import contains
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 import numpy as np
 import torch
@@ -48,13 +48,12 @@ from chainrule.neural.packed.reading_kernels import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from jaxtyping import Float, Float32, Int64
     from numpy import ndarray
     from torch import Tensor
 
-    from chainrule.neural.encoders.blocks import Attention, Block
     from chainrule.neural.layers.masks import AttentionMask
     from chainrule.neural.layers.positions import Rotation
     from chainrule.neural.layers.state import Cache
@@ -62,6 +61,44 @@ if TYPE_CHECKING:
 ACTIVATIONS = {F.silu: SILU, gelu: GELU, F.gelu: EXACT_GELU, F.relu: RELU, relu_squared: SQUARED_RELU}
 _MANY = 1 << 16  # scores, from which on attention runs on several threads
 _WIDENED_FROM = 8  # queries of a row, from which on keys in eight bits are widened for all of them together
+
+
+class AttentionParts(Protocol):
+    """Attention, as kernels read it. gains: of queries and of keys, if they are normed and have any."""
+
+    heads: int
+    key_heads: int
+    head_width: int
+    query_key_value: torch.nn.Linear
+    out: torch.nn.Linear
+    normed: bool
+    epsilon: float | None
+    gains: torch.nn.ParameterList
+
+
+class BlockParts(NamedTuple):
+    """The parts of a block, as kernels read it, which know no others.
+
+    norms, norms_after: before and after sub-layers. scale: the factor of what a sub-layer adds. factor, cap: of scores,
+    beside their scale; None for none. joint: whether queries of all heads are normalised together, and keys. above_one:
+    whether they are multiplied by 1 plus their gains.
+    """
+
+    attention: AttentionParts
+    feed_forward: FeedForward
+    norms: torch.nn.ModuleList
+    parallel: bool
+    norms_after: torch.nn.ModuleList | tuple[()] = ()
+    scale: float = 1.0
+    factor: float | None = None
+    cap: float | None = None
+    joint: bool = False
+    above_one: bool = False
+
+    def linears(self) -> tuple[torch.nn.Linear, ...]:
+        """The layers with matrices."""
+        attention, layer = self.attention, self.feed_forward
+        return attention.query_key_value, attention.out, layer.up, layer.down
 
 
 class _Product(NamedTuple):
@@ -93,7 +130,7 @@ class _Weights(NamedTuple):
 class PackedReader:
     """The blocks of an encoder, read by kernels."""
 
-    def __init__(self, blocks: Sequence[Block], norm: torch.nn.Module) -> None:
+    def __init__(self, blocks: Sequence[BlockParts], norm: torch.nn.Module) -> None:
         """norm: the one after the last block."""
         modules = _modules(blocks, norm)
         self._places, self._beside = [part._parameters for part in modules], [part._modules for part in modules]
@@ -104,26 +141,26 @@ class PackedReader:
                 [_gain(part) for part in block.norms],
                 [_gain(part) for part in block.norms_after],
                 _product(block.attention.query_key_value),
-                _head_gains(block.attention) if block.attention.normed else None,
+                _head_gains(block) if block.attention.normed else None,
                 _product(block.attention.out),
-                _product(_fed(block).up),
-                _product(_fed(block).down),
+                _product(block.feed_forward.up),
+                _product(block.feed_forward.down),
             )
             for block in blocks
         ]
         self.last = _gain(norm)
         self.epsilon = _epsilon(norm)
-        attention = blocks[0].attention
+        first, attention = blocks[0], blocks[0].attention
         self.heads, self.key_heads, self.width = attention.heads, attention.key_heads, attention.head_width
-        self.scale = (1.0 if attention.factor is None else attention.factor) / math.sqrt(self.width)
-        self.cap = 0.0 if attention.cap is None else attention.cap
+        self.scale = (1.0 if first.factor is None else first.factor) / math.sqrt(self.width)
+        self.cap = 0.0 if first.cap is None else first.cap
         self.head_epsilon = torch.finfo(torch.float32).eps if attention.epsilon is None else attention.epsilon
-        self.is_joint, self.is_parallel = attention.joint, blocks[0].parallel
-        self.activation = ACTIVATIONS[_fed(blocks[0]).activation]
+        self.is_joint, self.is_parallel = first.joint, first.parallel
+        self.activation = ACTIVATIONS[first.feed_forward.activation]
         is_layer = isinstance(norm, torch.nn.LayerNorm)
         self.add_and_norm = add_and_layer_norm if is_layer else add_and_norm
         self.norm_and_quantise = layer_norm_and_quantise if is_layer else norm_and_quantise
-        self.share = None if blocks[0].scale == 1 else np.float32(blocks[0].scale)  # of sub-layers in what is added
+        self.share = None if first.scale == 1 else np.float32(first.scale)  # of sub-layers in what is added
 
     def __call__(
         self,
@@ -254,22 +291,27 @@ class _KeyValues:
 
 
 def packed_reader(
-    blocks: Sequence[Block], norm: torch.nn.Module | None, known: PackedReader | None
+    blocks: Iterable[BlockParts | None], norm: torch.nn.Module | None, known: PackedReader | None
 ) -> PackedReader | None:
     """A reader of the blocks; None where they are not plain, or not all packed. known: one that may still hold."""
     if known is not None and known.holds():
         return known
-    if norm is None or not all(map(_is_plain, blocks)):
+    if norm is None:
         return None
-    norms = [norm, *chain.from_iterable((*block.norms, *block.norms_after) for block in blocks)]
+    plain = []
+    for block in blocks:
+        if block is None or not _is_plain(block):
+            return None
+        plain.append(block)
+    norms = [norm, *chain.from_iterable((*block.norms, *block.norms_after) for block in plain)]
     if not all(map(_is_known, norms)) or len({(type(part), _epsilon(part)) for part in norms}) != 1:
         return None
-    return PackedReader(blocks, norm) if len(set(map(_shape, blocks))) == 1 else None
+    return PackedReader(plain, norm) if len(set(map(_shape, plain))) == 1 else None
 
 
-def _shape(block: Block) -> tuple[object, ...]:
+def _shape(block: BlockParts) -> tuple[object, ...]:
     """What all blocks of a reader have in common."""
-    attention, layer = block.attention, _fed(block)
+    attention, layer = block.attention, block.feed_forward
     sizes = (
         attention.heads,
         attention.key_heads,
@@ -278,21 +320,15 @@ def _shape(block: Block) -> tuple[object, ...]:
         layer.activation,
         block.scale,
     )
-    return (*sizes, attention.factor, attention.cap)
+    return (*sizes, block.factor, block.cap)
 
 
-def _modules(blocks: Sequence[Block], norm: torch.nn.Module) -> list[torch.nn.Module]:
+def _modules(blocks: Sequence[BlockParts], norm: torch.nn.Module) -> list[torch.nn.Module]:
     """Those with the weights of which a reader has views or copies."""
     modules: list[torch.nn.Module] = [norm]
     for block in blocks:
-        attention, layer = block.attention, _fed(block)
-        modules += [attention.query_key_value, attention.out, attention.gains, layer.up, layer.down]
-        modules += [*block.norms, *block.norms_after]
+        modules += [*block.linears(), block.attention.gains, *block.norms, *block.norms_after]
     return modules
-
-
-def _fed(block: Block) -> FeedForward:
-    return cast("FeedForward", block.feed_forward)
 
 
 def _product(linear: torch.nn.Linear) -> _Product:
@@ -300,40 +336,28 @@ def _product(linear: torch.nn.Linear) -> _Product:
     return _Product(multiply, None if linear.bias is None else linear.bias.detach().float().numpy()[None])
 
 
-# The parts that a reader computes with, or that change nothing once a network is trained. All others must be off.
-_KNOWN_OF_BLOCK = frozenset(
-    ["attention", "feed_forward", "parallel", "norms", "norms_after", "dropout", "scale", "dtype"]
-)
-_KNOWN_OF_ATTENTION = frozenset(
-    """
-    heads head_width key_heads dropout query_key_value out normed epsilon joint above_one gains cap factor cache_bits
-    """.split()  # noqa: SIM905  # a list would have a line each
-)
 _KNOWN_OF_LAYER = frozenset(["up", "down", "gated", "activation"])
 
 
-def _is_plain(block: Block) -> bool:
-    """Whether a block is one that kernels can read, with packed matrices; of its norms, whether their places are."""
-    if not _has_only(block, _KNOWN_OF_BLOCK):
+def _is_plain(block: BlockParts) -> bool:
+    """Whether kernels can read a block: its matrices are packed; of its norms, whether their places are known."""
+    linears = block.linears()
+    if any("adapter" in linear._modules or not is_in_blocks(linear.weight) for linear in linears):
         return False
-    attention, layer = block.attention, block.feed_forward
-    if not isinstance(layer, FeedForward) or not _has_only(layer, _KNOWN_OF_LAYER):
-        return False
-    if not _has_only(attention, _KNOWN_OF_ATTENTION) or layer.activation not in ACTIVATIONS:
+    layer = block.feed_forward
+    if not has_only(layer, _KNOWN_OF_LAYER) or layer.activation not in ACTIVATIONS:
         return False
     if block.norms_after and (block.parallel or isinstance(block.norms_after[0], torch.nn.LayerNorm)):
         return False
     if len(block.norms) == 1 and not block.parallel:
         return False
-    linears = (attention.query_key_value, attention.out, layer.up, layer.down)
-    if any("adapter" in linear._modules or not is_in_blocks(linear.weight) for linear in linears):
-        return False
-    sizes = (attention.head_width, *(size for linear in linears for size in (linear.in_features, linear.out_features)))
-    return all(size % (2 * LANES) == 0 for size in sizes)  # so no group of rows is filled up
+    sizes = [size for linear in linears for size in (linear.in_features, linear.out_features)]
+    # So that no group of rows is filled up:
+    return all(size % (2 * LANES) == 0 for size in (block.attention.head_width, *sizes))
 
 
-def _has_only(module: torch.nn.Module, known: frozenset[str]) -> bool:
-    """Whether everything else that a module has is off: None or False."""
+def has_only(module: torch.nn.Module, known: frozenset[str]) -> bool:
+    """Return whether everything else that a module has is off: None or False."""
     settings = {name: value for name, value in vars(module).items() if not name.startswith("_") and name != "training"}
     parts = {**settings, **module._parameters, **module._buffers, **module._modules}
     return all(name in known or value is None or value is False for name, value in parts.items())
@@ -356,11 +380,12 @@ def _gain(norm: torch.nn.Module) -> Float32[ndarray, "1 D"] | Float32[ndarray, "
     return torch.stack([gain, bias]).numpy()
 
 
-def _head_gains(attention: Attention) -> Float32[ndarray, "H+K d"] | Float32[ndarray, "1 numbers"]:
+def _head_gains(block: BlockParts) -> Float32[ndarray, "H+K d"] | Float32[ndarray, "1 numbers"]:
     """The gain of each query and key, or of all in one row."""
-    gains = [1 + gain if attention.above_one else gain for gain in attention.gains] or [torch.ones(1)] * 2
+    attention = block.attention
+    gains = [1 + gain if block.above_one else gain for gain in attention.gains] or [torch.ones(1)] * 2
     counts = attention.heads, attention.key_heads
-    if attention.joint:
+    if block.joint:
         sizes = [count * attention.head_width for count in counts]
         return torch.cat([g.detach().float().expand(size) for g, size in zip(gains, sizes, strict=True)]).numpy()[None]
     both = zip(gains, counts, strict=True)

@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import torch
 
-from chainrule.base.memory import available_memory, bytes_shown
 from chainrule.base.tables import count_of
 from chainrule.errors import SettingError, TextError
 from chainrule.neural.adapters import adapter_matrices, adapters_of, add_adapters
 from chainrule.neural.build import build
 from chainrule.neural.config import settings_of as network_settings
-from chainrule.neural.layers.ngram_memory import dense_parameters
 from chainrule.neural.layers.state import detach
 from chainrule.neural.network import Network
 from chainrule.neural.quantization import check_trainable
@@ -111,7 +109,6 @@ def stream_job(
     recipe = recipe_for(config, training)
     if adapter is not None and training.learning_rate is None and training.optimiser == "adamw":
         recipe = replace(recipe, rate=ADAPTER_RATE)
-    _check_table_fits(config)
 
     notes = [] if options.vectors is None else [coverage_of(options.vectors, vocabulary_size)]
     if options.start is not None:
@@ -147,23 +144,6 @@ def stream_job(
     )
 
 
-_TABLES = 2  # in memory: that in training, and the best so far
-
-
-def _check_table_fits(config: NetworkConfig) -> None:
-    """Raises SettingError where the table of an n-gram memory is larger than the memory of this machine."""
-    if not config.ngram_memory:
-        return
-    rows = (config.ngram_memory - 1) * config.ngram_rows
-    size, available = 4 * rows * config.ngram_width * _TABLES, available_memory()
-    if available is not None and size > available:
-        raise SettingError(
-            f"the n-gram memory has {rows:,} rows of {config.ngram_width:,} numbers, which take {bytes_shown(size)} "
-            f"in training, and {bytes_shown(available)} are free; lower ngram_rows (now {config.ngram_rows:,}), "
-            "ngram_width or ngram_memory"
-        )
-
-
 def blocks_of(network: Network) -> list[nn.Module]:
     """The blocks of a Transformer."""
     return list(cast("Transformer", network.encoder).blocks)
@@ -191,7 +171,7 @@ def _notes_on_short_documents(stream: Int32[ndarray, " tokens"], config: Network
 
 def flops_per_token(network: Network) -> float:
     """Floating-point operations per token, forward and backward: six per weight in a product, and attention."""
-    matrices = [parameter for parameter in dense_parameters(network) if parameter.dim() >= 2]
+    matrices = [parameter for parameter in network.parameters() if parameter.dim() >= 2]
     weights = sum(weight.numel() for weight in matrices)
     if adapters_of(network):  # four for those that are not trained
         return 6.0 * weights - 2.0 * sum(weight.numel() for weight in matrices if not weight.requires_grad)

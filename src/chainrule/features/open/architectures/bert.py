@@ -20,8 +20,8 @@ from chainrule.features.open.architecture import (
     Tensor,
     weight_and_bias,
 )
+from chainrule.features.open.network.config import OpenMaskedConfig, OpenSettings
 from chainrule.features.open.positions import layer_types, rotary
-from chainrule.neural.config import MaskedConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +48,7 @@ BERT = Architecture(
     model_type="bert",
     class_name="BertForMaskedLM",
     family="masked",
-    config=MaskedConfig,
+    config=OpenMaskedConfig,
     implied={
         "norm": "layer",
         "norm_place": "post",
@@ -116,7 +116,7 @@ DISTILBERT = Architecture(
     model_type="distilbert",
     class_name="DistilBertForMaskedLM",
     family="masked",
-    config=MaskedConfig,
+    config=OpenMaskedConfig,
     implied={**BERT.implied, "norm_epsilon": 1e-12},
     settings=(
         Setting("n_layers", "layers"),
@@ -165,7 +165,7 @@ def _read_positions(config: Json) -> Json:
     return {"position_offset": padding + 1, "context": rows - padding - 1}
 
 
-def _write_positions(config: MaskedConfig) -> Json:
+def _write_positions(config: OpenSettings) -> Json:
     offset = max(1, config.position_offset)  # there is always a row of padding
     return {"max_position_embeddings": config.context + offset, "pad_token_id": offset - 1}
 
@@ -287,7 +287,7 @@ def _read_layers(config: Json) -> Json:
     return _TYPES.read({**config, "sliding_window": config.get("local_attention", 128) // 2 + 1})
 
 
-def _write_layers(config: MaskedConfig) -> Json:
+def _write_layers(config: OpenSettings) -> Json:
     written = _TYPES.write(config)
     return {"layer_types": written["layer_types"], "local_attention": 2 * ((config.window or 1) - 1)}
 
@@ -297,7 +297,7 @@ def _read_bases(config: Json) -> Json:
     return _ROPE.read(config if base is None else {**config, "rope_theta": base})
 
 
-def _write_bases(config: MaskedConfig) -> Json:
+def _write_bases(config: OpenSettings) -> Json:
     written = _ROPE.write(config)
     both = {"global_rope_theta": config.rotary_base, "local_rope_theta": written["local_rope_theta"]}
     return {**both, "rope_parameters": written["rope_parameters"]}
@@ -316,7 +316,7 @@ def _read_activation(config: Json) -> Json:
     return {"feed_forward": _MODERN_ACTIVATIONS[name]}
 
 
-def _write_activation(config: MaskedConfig) -> Json:
+def _write_activation(config: OpenSettings) -> Json:
     name = next((theirs for theirs, ours in _MODERN_ACTIVATIONS.items() if ours == config.feed_forward), "gelu")
     return {"hidden_activation": name, "classifier_activation": name}  # of others, what is read again differs
 
@@ -325,7 +325,7 @@ MODERNBERT = Architecture(
     model_type="modernbert",
     class_name="ModernBertForMaskedLM",
     family="masked",
-    config=MaskedConfig,
+    config=OpenMaskedConfig,
     implied={
         "norm": "layer",
         "norm_gain": True,

@@ -15,7 +15,7 @@ from chainrule.features.open.architectures.bert import BERT, TIED, rename_row
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from chainrule.neural.config import MaskedConfig
+    from chainrule.features.open.network.config import OpenSettings
 
     Json = dict[str, Any]
 
@@ -121,7 +121,7 @@ def _read_distances(config: Json) -> Json:
     return {"context": context, "distance_buckets": buckets, "distance_limit": context if limit < 1 else limit}
 
 
-def _write_distances(config: MaskedConfig) -> Json:
+def _write_distances(config: OpenSettings) -> Json:
     limit = -1 if config.distance_limit == config.context else config.distance_limit
     sizes = {"max_position_embeddings": config.context, "max_relative_positions": limit}
     return {**_VERSION_3, **sizes, "position_buckets": config.distance_buckets}

@@ -14,7 +14,7 @@ from chainrule.features.open.architectures.llama import LLAMA, QUERY_KEY_GAINS, 
 from chainrule.features.open.positions import every, layer_types, rotary
 
 if TYPE_CHECKING:
-    from chainrule.neural.config import TransformerConfig
+    from chainrule.features.open.network.config import OpenSettings
 
     Json = dict[str, Any]
 
@@ -32,7 +32,7 @@ def _read_activation(config: Json) -> Json:
     return {"feed_forward": GATED[name]}
 
 
-def _write_activation(config: TransformerConfig) -> Json:
+def _write_activation(config: OpenSettings) -> Json:
     name = next((theirs for theirs, ours in GATED.items() if ours == config.feed_forward), None)
     return {"hidden_activation": name, "hidden_act": name}
 
@@ -75,7 +75,7 @@ def _read_query_scale(config: Json) -> Json:
     return {"attention_scale": config.get("query_pre_attn_scalar", 256) ** -0.5}
 
 
-def _write_query_scale(config: TransformerConfig) -> Json:
+def _write_query_scale(config: OpenSettings) -> Json:
     scale = config.width_of_heads**-0.5 if config.attention_scale is None else config.attention_scale
     return {"query_pre_attn_scalar": round(scale**-2, 6)}
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy import ndarray
 
-    from chainrule.neural.config import TransformerConfig
+    from chainrule.features.open.network.config import OpenSettings
 
     Json = dict[str, Any]
 
@@ -59,7 +59,7 @@ def _read_full(config: Json) -> Json:
     return {"full_head_width": width, "full_key_value_heads": heads, "keys_as_values": alike}
 
 
-def _write_full(config: TransformerConfig) -> Json:
+def _write_full(config: OpenSettings) -> Json:
     own: Json = {"head_dim": config.full_head_width or config.width_of_heads}
     if config.full_key_value_heads is not None:
         own["num_key_value_heads"] = config.full_key_value_heads
@@ -89,7 +89,7 @@ def _read_two_ropes(config: Json) -> Json:
     return {**positions, "rotary_turning": turning}
 
 
-def _write_two_ropes(config: TransformerConfig) -> Json:
+def _write_two_ropes(config: OpenSettings) -> Json:
     full: Json = {"rope_type": "default", "rope_theta": config.rotary_base}
     if config.rotary_turning is not None:
         pairs = (config.full_head_width or config.width_of_heads) // 2
@@ -106,7 +106,7 @@ def _read_layer_inputs(config: Json) -> Json:
     return {"layer_input_width": width}
 
 
-def _write_layer_inputs(config: TransformerConfig) -> Json:
+def _write_layer_inputs(config: OpenSettings) -> Json:
     return {"hidden_size_per_layer_input": config.layer_input_width}
 
 
@@ -120,17 +120,17 @@ def _read_experts(config: Json) -> Json:
     return {"experts": count, "chosen_experts": chosen, "expert_width": width}
 
 
-def _write_experts(config: TransformerConfig) -> Json:
+def _write_experts(config: OpenSettings) -> Json:
     if not config.experts:
         return {"enable_moe_block": False}
     values = True, config.experts, config.chosen_experts, config.expert_width
     return dict(zip(_OF_EXPERTS, values, strict=True))
 
 
-def _split_full(parts: int) -> Callable[[ndarray, TransformerConfig], list[ndarray]]:
+def _split_full(parts: int) -> Callable[[ndarray, OpenSettings], list[ndarray]]:
     """Splits the rows of a block that attends to all. parts: how many: queries, keys, and perhaps values."""
 
-    def split(array: ndarray, config: TransformerConfig) -> list[ndarray]:
+    def split(array: ndarray, config: OpenSettings) -> list[ndarray]:
         width = config.full_head_width or config.width_of_heads
         keys = (config.full_key_value_heads or config.key_heads) * width
         borders = np.cumsum([0, config.heads * width, *[keys] * (parts - 1)]).tolist()
@@ -139,15 +139,15 @@ def _split_full(parts: int) -> Callable[[ndarray, TransformerConfig], list[ndarr
     return split
 
 
-def _together(tensors: list[ndarray], config: TransformerConfig) -> ndarray:
+def _together(tensors: list[ndarray], config: OpenSettings) -> ndarray:
     return np.concatenate(tensors)
 
 
-def _has_own(config: TransformerConfig, layer: int) -> bool:
+def _has_own(config: OpenSettings, layer: int) -> bool:
     return config.keys_from(layer) is None
 
 
-def _has_full_keys(config: TransformerConfig, layer: int) -> bool:
+def _has_full_keys(config: OpenSettings, layer: int) -> bool:
     return _has_own(config, layer) and config.is_full(layer)
 
 

@@ -24,8 +24,8 @@ from chainrule.features.open.architecture import (
     Tensor,
     weight_and_bias,
 )
+from chainrule.features.open.network.config import OpenSettings, OpenTransformerConfig
 from chainrule.features.open.positions import ROPE
-from chainrule.neural.config import TransformerConfig
 
 if TYPE_CHECKING:
     Json = dict[str, Any]
@@ -46,7 +46,7 @@ GPT2 = Architecture(
     model_type="gpt2",
     class_name="GPT2LMHeadModel",
     family="transformer",
-    config=TransformerConfig,
+    config=OpenTransformerConfig,
     implied={**_IMPLIED, "positions": "learned"},
     settings=(
         Setting("n_layer", "layers"),
@@ -96,7 +96,7 @@ def _read_windows(config: Json) -> Json:
     return {"window": window, "window_every": every}
 
 
-def _write_windows(config: TransformerConfig) -> Json:
+def _write_windows(config: OpenSettings) -> Json:
     if config.window is None:
         return {"attention_types": [[[_GLOBAL], config.layers]], "window_size": 256}
     times, rest = divmod(config.layers, config.window_every)
@@ -108,7 +108,7 @@ GPT_NEO = Architecture(
     model_type="gpt_neo",
     class_name="GPTNeoForCausalLM",
     family="transformer",
-    config=TransformerConfig,
+    config=OpenTransformerConfig,
     implied={**_IMPLIED, "positions": "learned", "score": "dot", "without_biases": ("query_key_value",)},
     settings=(
         Setting("num_layers", "layers"),
@@ -155,7 +155,7 @@ def _read_rope(config: Json) -> Json:
     return {**settings, "rotary_width": int(config["hidden_size"] // config["num_attention_heads"] * share)}
 
 
-def _write_rope(config: TransformerConfig) -> Json:
+def _write_rope(config: OpenSettings) -> Json:
     share = config.rotated_width / config.width_of_heads
     written = ROPE.write(config)
     return {
@@ -170,7 +170,7 @@ GPT_NEOX = Architecture(
     model_type="gpt_neox",
     class_name="GPTNeoXForCausalLM",
     family="transformer",
-    config=TransformerConfig,
+    config=OpenTransformerConfig,
     implied={**_IMPLIED, "shared_norm": False},
     settings=(
         Setting("num_hidden_layers", "layers"),
@@ -222,7 +222,7 @@ OPT = Architecture(
     model_type="opt",
     class_name="OPTForCausalLM",
     family="transformer",
-    config=TransformerConfig,
+    config=OpenTransformerConfig,
     implied={**_IMPLIED, "norm_epsilon": 1e-5, "positions": "learned", "position_offset": 2},
     settings=(
         Setting("num_hidden_layers", "layers"),
@@ -265,7 +265,7 @@ GPTJ = Architecture(
     model_type="gptj",
     class_name="GPTJForCausalLM",
     family="transformer",
-    config=TransformerConfig,
+    config=OpenTransformerConfig,
     implied={
         **_IMPLIED,
         "parallel": True,
@@ -325,7 +325,7 @@ def _read_falcon(config: Json) -> Json:
     }
 
 
-def _write_falcon(config: TransformerConfig) -> Json:
+def _write_falcon(config: OpenSettings) -> Json:
     two_norms = config.parallel and not config.shared_norm
     is_new = two_norms or config.key_heads not in (1, config.heads)
     return {
@@ -339,7 +339,7 @@ def _write_falcon(config: TransformerConfig) -> Json:
     }
 
 
-def _has_two(config: TransformerConfig) -> bool:
+def _has_two(config: OpenSettings) -> bool:
     return config.parallel and not config.shared_norm
 
 
@@ -363,7 +363,7 @@ FALCON = Architecture(
     model_type="falcon",
     class_name="FalconForCausalLM",
     family="transformer",
-    config=TransformerConfig,
+    config=OpenTransformerConfig,
     implied=_IMPLIED,
     settings=(
         Setting("num_hidden_layers", "layers"),
@@ -399,7 +399,7 @@ BLOOM = Architecture(
     model_type="bloom",
     class_name="BloomForCausalLM",
     family="transformer",
-    config=TransformerConfig,
+    config=OpenTransformerConfig,
     implied={**_IMPLIED, "embedding_norm": True, "positions": "alibi", "feed_forward": "gelu"},
     settings=(
         Setting("n_layer", "layers"),

@@ -17,7 +17,7 @@ from chainrule.features.open.positions import layer_types, rotary
 if TYPE_CHECKING:
     from numpy import ndarray
 
-    from chainrule.neural.config import TransformerConfig
+    from chainrule.features.open.network.config import OpenSettings
 
     Json = dict[str, Any]
 
@@ -43,7 +43,7 @@ def _read_biases(config: Json) -> Json:
     return {"without_biases": () if config.get("attention_bias", True) else ("query_key_value", "attention_out")}
 
 
-def _write_biases(config: TransformerConfig) -> Json:
+def _write_biases(config: OpenSettings) -> Json:
     return {"attention_bias": config.has_biases("attention_out")}
 
 

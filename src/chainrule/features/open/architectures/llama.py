@@ -24,8 +24,8 @@ from chainrule.features.open.architecture import (
     Tensor,
     weight_and_bias,
 )
+from chainrule.features.open.network.config import OpenSettings, OpenTransformerConfig
 from chainrule.features.open.positions import ROPE, SLIDING_WINDOW, layer_types
-from chainrule.neural.config import TransformerConfig
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,7 +43,7 @@ def _read_biases(config: Json) -> Json:
     return {"biases": attention or feed_forward, "without_biases": tuple(without) if attention or feed_forward else ()}
 
 
-def _write_biases(config: TransformerConfig) -> Json:
+def _write_biases(config: OpenSettings) -> Json:
     return {"attention_bias": config.has_biases("attention_out"), "mlp_bias": config.has_biases("feed_forward")}
 
 
@@ -73,7 +73,7 @@ LLAMA = Architecture(
     model_type="llama",
     class_name="LlamaForCausalLM",
     family="transformer",
-    config=TransformerConfig,
+    config=OpenTransformerConfig,
     implied={"norm": "rms", "norm_gain": True, "embedding_norm": False, "query_key_norm": False},
     settings=(*_SETTINGS, _BIASES),
     tensors=(
@@ -107,7 +107,7 @@ def _read_qwen_layers(config: Json) -> Json:
     return _QWEN_LAYERS.read(config if config.get("use_sliding_window") else {**config, "sliding_window": None})
 
 
-def _write_qwen_layers(config: TransformerConfig) -> Json:
+def _write_qwen_layers(config: OpenSettings) -> Json:
     return {"use_sliding_window": config.window is not None, **_QWEN_LAYERS.write(config)}
 
 
@@ -182,7 +182,7 @@ def _read_experts(config: Json) -> Json:
     return {"experts": count, "feed_forward_width": config.get("moe_intermediate_size", 768)}
 
 
-def _write_experts(config: TransformerConfig) -> Json:
+def _write_experts(config: OpenSettings) -> Json:
     return {"num_experts": config.experts, "moe_intermediate_size": config.hidden_width}
 
 
@@ -218,7 +218,7 @@ def _read_unrotated(config: Json) -> Json:
     return {"unrotated_layers": tuple(layer for layer, own in enumerate(rotated) if not own)}
 
 
-def _write_unrotated(config: TransformerConfig) -> Json:
+def _write_unrotated(config: OpenSettings) -> Json:
     return {"no_rope_layers": [int(layer not in config.unrotated_layers) for layer in range(config.layers)]}
 
 
@@ -281,7 +281,7 @@ NANOCHAT = Architecture(
     model_type="nanochat",
     class_name="NanoChatForCausalLM",
     family="transformer",
-    config=TransformerConfig,
+    config=OpenTransformerConfig,
     implied={"norm": "rms", "norm_gain": False, "embedding_norm": True, "query_key_norm": True, "biases": False},
     settings=(
         *_settings("relu2", ACTIVATIONS),

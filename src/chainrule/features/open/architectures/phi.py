@@ -22,8 +22,8 @@ from chainrule.features.open.architecture import (
     weight_and_bias,
 )
 from chainrule.features.open.architectures.llama import LLAMA
+from chainrule.features.open.network.config import OpenTransformerConfig
 from chainrule.features.open.positions import SLIDING_WINDOW, rotary
-from chainrule.neural.config import TransformerConfig
 
 if TYPE_CHECKING:
     Json = dict[str, Any]
@@ -55,7 +55,7 @@ PHI = Architecture(
     model_type="phi",
     class_name="PhiForCausalLM",
     family="transformer",
-    config=TransformerConfig,
+    config=OpenTransformerConfig,
     implied={**_IMPLIED, "parallel": True, "shared_norm": True, "output_bias": True},
     settings=(
         *_SIZES,
@@ -105,7 +105,7 @@ STABLELM = Architecture(
     model_type="stablelm",
     class_name="StableLmForCausalLM",
     family="transformer",
-    config=TransformerConfig,
+    config=OpenTransformerConfig,
     implied={**_IMPLIED, "shared_norm": True},
     settings=(
         *_SIZES,
@@ -150,7 +150,7 @@ STARCODER2 = Architecture(
     model_type="starcoder2",
     class_name="Starcoder2ForCausalLM",
     family="transformer",
-    config=TransformerConfig,
+    config=OpenTransformerConfig,
     implied=_IMPLIED,
     settings=(
         *_SIZES,

@@ -16,8 +16,8 @@ import numpy as np
 
 from chainrule.features.open.architecture import GATED, Architecture, Change, Rule, Setting, Tensor, weight_and_bias
 from chainrule.features.open.architectures.llama import LLAMA, QUERY_KEY_GAINS
+from chainrule.features.open.network.config import OpenSettings, OpenTransformerConfig
 from chainrule.features.open.positions import rotary
-from chainrule.neural.config import TransformerConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -41,7 +41,7 @@ def _mixers(other: str, ours: str, is_full: Callable[[Json, int], bool], *fields
             raise ValueError(f"they name {len(types)} layers, or other types than {_FULL} and {other}")
         return {"mixers": tuple("attention" if kind == _FULL else ours for kind in types)}
 
-    def write(config: TransformerConfig) -> Json:
+    def write(config: OpenSettings) -> Json:
         types = [_FULL if config.mixer(layer) == "attention" else other for layer in range(config.layers)]
         return {"layer_types": types}
 
@@ -60,7 +60,7 @@ def _read_width(config: Json) -> Json:
     return {"feed_forward_width": width}
 
 
-def _write_width(config: TransformerConfig) -> Json:
+def _write_width(config: OpenSettings) -> Json:
     return {"intermediate_size": config.hidden_width, "block_auto_adjust_ff_dim": False}
 
 
@@ -142,7 +142,7 @@ def _read_steps(config: Json) -> Json:
     }
 
 
-def _write_steps(config: TransformerConfig) -> Json:
+def _write_steps(config: OpenSettings) -> Json:
     return {
         "expand": config.recurrence_width / config.width,
         "intermediate_size": config.recurrence_width,
@@ -157,7 +157,7 @@ MAMBA = Architecture(
     model_type="mamba",
     class_name="MambaForCausalLM",
     family="transformer",
-    config=TransformerConfig,
+    config=OpenTransformerConfig,
     implied={
         **LLAMA.implied,
         "has_feed_forward": False,
@@ -217,7 +217,7 @@ def _read_heads(config: Json) -> Json:
     }
 
 
-def _write_heads(config: TransformerConfig) -> Json:
+def _write_heads(config: OpenSettings) -> Json:
     heads, width = config.recurrence_heads, config.recurrence_width
     return {"expand": width / config.width, "num_heads": heads, "head_dim": width // heads}
 
@@ -242,14 +242,14 @@ MAMBA2 = replace(
 )
 
 
-def _with_gates_apart(tensors: list[ndarray], config: TransformerConfig) -> ndarray:
+def _with_gates_apart(tensors: list[ndarray], config: OpenSettings) -> ndarray:
     query, key, value = tensors
     shape = query.shape[1:]
     both = query.reshape(config.heads, 2, config.width_of_heads, *shape)
     return np.concatenate([both[:, 0].reshape(-1, *shape), key, value, both[:, 1].reshape(-1, *shape)])
 
 
-def _with_gates_beside(array: ndarray, config: TransformerConfig) -> list[ndarray]:
+def _with_gates_beside(array: ndarray, config: OpenSettings) -> list[ndarray]:
     width, keys, shape = config.heads * config.width_of_heads, config.key_heads * config.width_of_heads, array.shape[1:]
     query, key, value, gate = np.split(array, [width, width + keys, width + 2 * keys])
     heads = (config.heads, -1, *shape)
@@ -265,7 +265,7 @@ def _read_delta(config: Json) -> Json:
     return {"recurrence_heads": heads, "recurrence_width": heads * width}
 
 
-def _write_delta(config: TransformerConfig) -> Json:
+def _write_delta(config: OpenSettings) -> Json:
     heads = config.recurrence_heads
     return {"linear_num_value_heads": heads, "linear_value_head_dim": config.recurrence_width // heads}
 
@@ -339,7 +339,7 @@ def _read_halves(config: Json) -> Json:
     }
 
 
-def _write_halves(config: TransformerConfig) -> Json:
+def _write_halves(config: OpenSettings) -> Json:
     return {
         "num_hidden_layers": config.layers // 2,
         "attention_hidden_size": config.recurrence_width,
@@ -350,15 +350,15 @@ def _write_halves(config: TransformerConfig) -> Json:
 _SHARES = Change(lambda tensors, config: np.concatenate(tensors), lambda array, config: np.split(array, len(array)))
 
 
-def _is_first_half(config: TransformerConfig, layer: int) -> bool:
+def _is_first_half(config: OpenSettings, layer: int) -> bool:
     return layer % 2 == 0
 
 
-def _is_second_half(config: TransformerConfig, layer: int) -> bool:
+def _is_second_half(config: OpenSettings, layer: int) -> bool:
     return layer % 2 == 1
 
 
-def _half(part: str, norm: str, is_own: Callable[[TransformerConfig, int], bool], **names: str) -> tuple[Tensor, ...]:
+def _half(part: str, norm: str, is_own: Callable[[OpenSettings, int], bool], **names: str) -> tuple[Tensor, ...]:
     """The tensors of one of two blocks. part, norm: their names in a layer of theirs. names: theirs, by ours."""
     theirs, ours = f"rwkv.blocks.{{half}}.{part}.", _BLOCK + "recurrence."
     shares = ("key", "value", "receptance") if part == "attention" else ("key", "receptance")
@@ -377,7 +377,7 @@ RWKV = Architecture(
     model_type="rwkv",
     class_name="RwkvForCausalLM",
     family="transformer",
-    config=TransformerConfig,
+    config=OpenTransformerConfig,
     implied={
         **LLAMA.implied,
         "has_feed_forward": False,

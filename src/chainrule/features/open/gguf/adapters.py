@@ -18,6 +18,7 @@ from chainrule.features.open.exporting import architecture_for
 from chainrule.features.open.gguf.changes import transposed
 from chainrule.features.open.gguf.kinds import BLOCK, KINDS
 from chainrule.features.open.gguf.reading import deinterleave_rotary
+from chainrule.features.open.network.config import opened
 from chainrule.storage.gguf import is_gguf, open_gguf, read_header
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ def read_gguf_adapter(
     metadata, tensors = open_gguf(path)
     if metadata.get("adapter.type") != "lora":
         raise ModelFormatError(f"{path}: adapter.type is {metadata.get('adapter.type')!r}; expected 'lora'")
+    config = opened(config)
     architecture, name = architecture_for(config, origin), metadata.get("general.architecture")
     kind = KINDS.get(str(name))
     model_type = architecture.model_type
@@ -90,6 +92,7 @@ def export_gguf_adapter(
 
     Raises SettingError where llama.cpp has no such architecture, or a layer has no counterpart.
     """
+    config = opened(config)
     architecture = architecture_for(config, origin)
     model_type = _AS_LLAMA.get(architecture.model_type, architecture.model_type)
     name = next((name for name, kind in KINDS.items() if kind.model_type == model_type), None)

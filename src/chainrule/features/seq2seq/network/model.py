@@ -145,7 +145,6 @@ class SourceConditionedNetwork:
     is_bidirectional = False
     context: int | None = None
     reach: int | None = None
-    ngram_memory = None
 
     def __init__(self, network: Seq2SeqNetwork, source: Source, *, alignments: bool = False) -> None:
         self.network, self.source, self.alignments = network, source, alignments

@@ -317,7 +317,6 @@ def _continuations(model: CausalModel, text: str, top: int, sampling: SamplingCo
         **backoff_chain(model, state, ids, best),
         **_components(model, state, best),
         **_layers(model, ids, best),
-        **_memory(model, ids, best),
     }
 
 
@@ -368,20 +367,6 @@ def _layers(model: CausalModel, ids: Tokens, best: Tokens) -> Json:
     if len(layers) < 2:
         return {}
     return {"layers": [_layer(model.tokenizer, layer, log_probs, best) for layer, log_probs in layers.items()]}
-
-
-def _memory(model: CausalModel, ids: Tokens, best: Tokens) -> Json:
-    """For a network with an n-gram memory: its contexts, and what the row of each changes in log P of the best."""
-    from chainrule.neural.language_model import NeuralModel
-
-    effects = model.engine.memory_effects(ids) if isinstance(model.engine, NeuralModel) else []
-    if not effects:
-        return {}
-    shown = [
-        {"context": shown_tokens(model.tokenizer, effect.context), "changes": effect.changes[best].tolist()}
-        for effect in effects
-    ]
-    return {"memory": shown}
 
 
 def _layer(tokenizer: Tokenizer, layer: int, log_probs: Float32[ndarray, " V"], best: Tokens) -> Json:

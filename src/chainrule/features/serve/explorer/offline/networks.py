@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from chainrule.errors import SettingError
+from chainrule.features.open.network.config import OpenSettings, opened
 from chainrule.neural.encoders.recurrent import Recurrent
 from chainrule.neural.encoders.transformer import Transformer
 from chainrule.neural.language_model import NeuralModel
@@ -19,8 +20,6 @@ from chainrule.neural.layers.positions import alibi_slopes
 
 if TYPE_CHECKING:
     from numpy import ndarray
-
-    from chainrule.neural.config.transformer import TransformerConfig
 
     Arrays = dict[str, ndarray]
     Json = dict[str, Any]
@@ -33,13 +32,13 @@ _KNOWN = frozenset(
     zero_projections initialisation dropout attention_dropout embedding_dropout head_width norm_epsilon
     shared_norm without_biases position_offset sublayer_norms gains_above_one attention_scale score_cap logit_cap
     logit_scale embedding_scale residual_scale output_bias rotary_width tied memory output cutoffs noise_samples
-    noise_power begins_with first_read window_every full_layers ngram_rows ngram_width
+    noise_power begins_with first_read window_every full_layers
     """.split()  # noqa: SIM905  # a list would have a line each
 )
 _KNOWN_OF_RECURRENT = frozenset(
     """
     cell layers width context residual variational input_dropout dropout output_dropout weight_drop forget_bias tied
-    memory output cutoffs noise_samples noise_power begins_with first_read embedding_dropout ngram_rows ngram_width
+    memory output cutoffs noise_samples noise_power begins_with first_read embedding_dropout
     """.split()  # noqa: SIM905  # a list would have a line each
 )
 _CHOICES = {
@@ -115,7 +114,7 @@ def network_model(engine: NeuralModel, arrays: Arrays) -> Json:
             "logit_scale": 1.0,
             "logit_cap": None,
         }
-    config = cast("TransformerConfig", network.config)
+    config = cast("OpenSettings", opened(network.config))
     return shared | {
         "kind": "transformer",
         "layers": config.layers,
@@ -150,7 +149,7 @@ def network_model(engine: NeuralModel, arrays: Arrays) -> Json:
     }
 
 
-def _scale(config: TransformerConfig) -> float:
+def _scale(config: OpenSettings) -> float:
     """The factor of products of queries and keys."""
     root = float(config.width_of_heads**0.5)
     factor = 1.0 if config.attention_scale is None else config.attention_scale * root

@@ -68,7 +68,7 @@ function appending(token, shown, added, state, change) {
 
 function drawBars(record, chosen, state, change) {
   const longest = Math.max(...record.tokens.map(token => Math.max(token.prob, token.drawn)), 1e-30);
-  const hasWhy = record.backoff || record.components || record.layers || record.memory;
+  const hasWhy = record.backoff || record.components || record.layers;
   const rows = record.tokens.map((token, i) => [
     appending(token.token, token.shown, token.added, state, change),
     bar(longest, token.prob, ...shares(record, i).map(share => share * token.drawn)),

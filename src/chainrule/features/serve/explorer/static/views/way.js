@@ -91,7 +91,7 @@ function transformerSteps(record, chosen, name) {
   });
   return [...first, ...blocks, ...hasShares ? [step("What adds up to the logit", "", `of “${name}”`,
     table(`Shares of the logit of “${name}”, largest first`, ["part", "", "share"], parts.map(part => [part.layer ? `layer ${part.layer}, ${part.part}` : titles[part.part], part.shares[chosen]])
-      .concat(Math.abs(rest?.[chosen] ?? 0) > 5e-4 ? [[record.memory ? "the n-gram memory, and what the output adds" : "the norm's shifts and the output's bias", rest[chosen]]] : [])
+      .concat(Math.abs(rest?.[chosen] ?? 0) > 5e-4 ? [["the norm's shifts and the output's bias", rest[chosen]]] : [])
       .sort((a, b) => Math.abs(b[1]) - Math.abs(a[1])).map(([part, share]) => [part, sided(share, most), figure(share, 3)]), "bars"),
     element("p", { class: "note" }, "All parts add to one vector, which the output reads: with the length of that vector as it is, the logit is the sum of their shares (direct logit attribution)."))] : []];
 }

@@ -1,4 +1,4 @@
-// Why a token has its probability: the back-off chain, the components of a mixture, the layers and n-gram memory of a network.
+// Why a token has its probability: the back-off chain, the components of a mixture, the layers of a network.
 
 import { element, figure, probability, table, tokenText } from "../elements.js";
 
@@ -6,8 +6,7 @@ import { element, figure, probability, table, tokenText } from "../elements.js";
 export function drawWhy(record, chosen) {
   if (record.backoff) return drawBackoff(record, chosen);
   if (record.components) return drawComponents(record, chosen);
-  if (!record.layers && !record.memory) return null;
-  return element("div", {}, record.layers ? drawLayers(record, chosen) : "", record.memory ? drawMemory(record, chosen) : "");
+  return record.layers ? drawLayers(record, chosen) : null;
 }
 
 /** What each component of a linear mixture gives to a token; [1], all of it, for other models. */
@@ -64,14 +63,6 @@ function drawComponents(record, chosen) {
     figure(weight, 3), probability(probs[chosen]), isLinear && `${figure(100 * own[i], 1)} %`]);
   return element("section", {}, element("h2", {}, `Who gives “${tokenText(token.shown)}” ${probability(token.prob)}`),
     table(`A ${record.mixture} mixture`, ["component", "weight", "its probability", isLinear ? "share of the sum" : ""], rows));
-}
-
-/** What the row of each n-gram of a network's memory changes in the log-probability of a token. */
-function drawMemory(record, chosen) {
-  const name = tokenText(record.tokens[chosen].shown);
-  const rows = record.memory.map(({ context, changes }) => [String(context.length), context.map(tokenText).join(" "), figure(changes[chosen], 3)]);
-  return element("section", {}, element("h2", {}, "What the n-gram memory adds"),
-    table("The row of each context, against the network without it", ["length", "the last tokens", `change of ln P of “${name}”`], rows, "left"));
 }
 
 /** The logit lens: what the output makes of each layer, the last one first. */

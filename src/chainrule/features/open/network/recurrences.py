@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float
     from numpy import ndarray
 
-    from chainrule.neural.config import TransformerConfig
+    from chainrule.features.open.network.config import OpenSettings
 
     Memory = tuple[Tensor, ...]
 
@@ -86,7 +86,7 @@ def _ages(starts: Bool[Tensor, "B T"]) -> Tensor:
 class ShortConvolution(nn.Module):
     """LFM2's: a convolution between two gates."""
 
-    def __init__(self, config: TransformerConfig) -> None:
+    def __init__(self, config: OpenSettings) -> None:
         super().__init__()
         width, bias = config.width, config.recurrence_biases
         self.into = nn.Linear(width, 3 * width, bias=bias)
@@ -103,7 +103,7 @@ class ShortConvolution(nn.Module):
 class SelectiveState(nn.Module):
     """Mamba's: a state whose decay, input and output depend on the token (section 3.2)."""
 
-    def __init__(self, config: TransformerConfig) -> None:
+    def __init__(self, config: OpenSettings) -> None:
         super().__init__()
         inner, self.states, self.rank = config.recurrence_width, config.state_width, config.step_rank
         self.into = nn.Linear(config.width, 2 * inner, bias=config.recurrence_biases)
@@ -139,7 +139,7 @@ class SelectiveState(nn.Module):
 class SelectiveHeads(nn.Module):
     """Mamba-2's: as Mamba's, with one decay for each head, whose inputs and outputs groups share (Dao and Gu 2024)."""
 
-    def __init__(self, config: TransformerConfig) -> None:
+    def __init__(self, config: OpenSettings) -> None:
         super().__init__()
         self.inner, self.states = config.recurrence_width, config.state_width
         self.heads, self.groups = config.recurrence_heads, config.recurrence_key_heads
@@ -174,7 +174,7 @@ class SelectiveHeads(nn.Module):
 class GatedDelta(nn.Module):
     """Qwen 3.5's: a matrix from keys to values for each head, which forgets, and is corrected by each token."""
 
-    def __init__(self, config: TransformerConfig) -> None:
+    def __init__(self, config: OpenSettings) -> None:
         super().__init__()
         self.heads, self.key_heads = config.recurrence_heads, config.recurrence_key_heads
         self.key_width = config.state_width
@@ -230,7 +230,7 @@ class TimeMixing(nn.Module):
     The state is both sums, less a factor exp(m), so that none is infinite, and m.
     """
 
-    def __init__(self, config: TransformerConfig) -> None:
+    def __init__(self, config: OpenSettings) -> None:
         super().__init__()
         width, inner = config.width, config.recurrence_width
         self.shift = _Shift(width, 3)
@@ -267,7 +267,7 @@ def _exp(x: Float[Tensor, "B I"]) -> Float[Tensor, "B I"]:
 class ChannelMixing(nn.Module):
     """RWKV 4's feed-forward layer, which reads the token before, too."""
 
-    def __init__(self, config: TransformerConfig) -> None:
+    def __init__(self, config: OpenSettings) -> None:
         super().__init__()
         width, hidden = config.width, config.hidden_width
         self.shift = _Shift(width, 2)
@@ -317,7 +317,7 @@ def _scan_states(
     """h = decay h + added read; y = h write, for each token; and the state after the last. decay: M is N or 1."""
     rows, length, inner = added.shape
     if _suits_kernel(decay, added, read, write, state):
-        from chainrule.neural.layers.recurrence_kernels import scan_states
+        from chainrule.features.open.network.recurrence_kernels import scan_states
 
         out, state = torch.zeros_like(added), state.clone()
         inputs = _array(decay), _array(added), _array(read), _array(write)
@@ -346,7 +346,7 @@ def _scan_delta(
     """S = decay S; S = S + k (strength (v - S'k))'; y = S'q, for each token; and the state after the last."""
     rows, length = decay.shape[:2]
     if _suits_kernel(decay, strength, query, key, value, state):
-        from chainrule.neural.layers.recurrence_kernels import scan_delta
+        from chainrule.features.open.network.recurrence_kernels import scan_delta
 
         out, state, room = torch.zeros_like(value), state.clone(), np.empty(value.shape[3], np.float32)
         inputs = _array(decay), _array(strength), _array(query), _array(key), _array(value)
@@ -378,6 +378,6 @@ _KINDS = {
 }
 
 
-def recurrence(config: TransformerConfig, kind: str) -> nn.Module:
+def recurrence(config: OpenSettings, kind: str) -> nn.Module:
     """The one of a block. kind: as in the setting `mixers`."""
     return _KINDS[kind](config)

@@ -1,4 +1,4 @@
-"""Which settings of a Transformer suit each other. The class of configurations imports this file."""
+"""Which settings of opened Transformers suit each other. The class of configurations imports this file."""
 
 from __future__ import annotations
 
@@ -7,38 +7,16 @@ from typing import Any
 from chainrule.errors import SettingError
 
 
-def heads_that_fit(config: Any) -> int:
-    """As many heads as the settings say, or the most below that divide the width: evenly, where positions rotate."""
-    numbers = 2 if config.positions == "rotary" and config.rotary_width is None else 1
-    return next((heads for heads in range(config.heads, 0, -1) if config.width % (heads * numbers) == 0), 1)
-
-
-def check_transformer(config: Any) -> None:
+def check_opened(config: Any) -> None:
     """Raises SettingError."""
-    if config.head_width is None and config.width % config.heads:
-        raise SettingError(
-            f"a width of {config.width} cannot be divided among {config.heads} heads; choose a multiple of "
-            f"{config.heads} as the width"
-        )
-    if config.heads % config.key_heads:
-        raise SettingError(f"{config.heads} heads cannot share {config.key_heads} heads of keys and values evenly")
-    if config.positions == "rotary" and config.rotated_width % 2:
-        raise SettingError(
-            f"rotary positions rotate pairs of numbers, but a head has {config.rotated_width}; "
-            "choose a width or heads so that it is even"
-        )
     if config.rotated_width > config.width_of_heads:
         raise SettingError(
             f"rotary_width is {config.rotary_width}, but a head has {config.width_of_heads} numbers; lower it"
         )
     if config.rotary_scaling == "llama3" and not config.rotary_low_factor < config.rotary_high_factor:
         raise SettingError("rotary_low_factor must be below rotary_high_factor")
-    if config.score != "scaled_dot" and config.key_heads != config.heads:
-        raise SettingError(f"score is {config.score}, which needs as many heads of keys as of queries; leave one out")
-    if config.score == "additive" and config.window is not None:
-        raise SettingError("an additive score has no window; take another score, or no window")
-    if config.output != "full" and (config.output_transform or config.logit_cap is not None or config.logit_scale != 1):
-        raise SettingError(f"output_transform, logit_cap and logit_scale need a full output; output is {config.output}")
+    if config.output != "full" and (config.logit_cap is not None or config.logit_scale != 1):
+        raise SettingError(f"logit_cap and logit_scale need a full output; output is {config.output}")
     _check_scaling(config)
     if config.sublayer_norms != "before" and (config.parallel or config.norm_place == "post"):
         raise SettingError(
@@ -89,8 +67,6 @@ def check_transformer(config: Any) -> None:
         raise SettingError(f"chosen_experts is {config.chosen_experts}, but there are {config.experts}; lower it")
     if config.expert_width and not (config.experts and config.sublayer_norms == "both"):
         raise SettingError("expert_width needs experts, and sublayer_norms that are both; leave it out, or set them")
-    if config.window is not None and config.window > config.context:
-        raise SettingError(f"a window of {config.window} is longer than the context of {config.context}; shorten it")
     _check_full_blocks(config)
 
 

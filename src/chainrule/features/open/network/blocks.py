@@ -1,0 +1,231 @@
+"""The blocks of opened Transformers: norms elsewhere, experts, recurrences in the place of attention, further inputs.
+
+Legend: B batch, T time, D width, P numbers of a further input.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import torch
+from torch import Tensor, nn
+
+from chainrule.features.open.network.attention import OpenAttention
+from chainrule.features.open.network.experts import Experts, ExpertsBeside
+from chainrule.features.open.network.recurrences import recurrence
+from chainrule.neural.encoders.blocks import Block
+from chainrule.neural.layers.basic import FeedForward, activation_of, norm
+from chainrule.neural.layers.matrix_products import linear
+from chainrule.neural.packed.reading import BlockParts, has_only
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+    from chainrule.features.open.network.config import OpenSettings
+    from chainrule.neural.layers.masks import AttentionMask
+    from chainrule.neural.layers.positions import Rotation
+    from chainrule.neural.layers.state import Cache
+
+
+class OpenBlock(Block):
+    """As `Block`, and with norms of what sub-layers give.
+
+    after       x = x + norm(attention(x));  x = x + norm(feed_forward(x))      OLMo 2, 2025
+    both        x = x + norm(attention(norm(x)));  ...                          Gemma 2, 2024
+    """
+
+    def __init__(self, config: OpenSettings, layer: int) -> None:
+        """layer: its number, from 0."""
+        nn.Module.__init__(self)
+        self.recurrent = config.mixer(layer) != "attention"
+        if self.recurrent:
+            self.recurrence = recurrence(config, config.mixer(layer))
+        else:
+            self.attention = OpenAttention(config, layer)
+        parts = config.feed_forward, config.width, config.hidden_width_of(layer)
+        bias = config.has_biases("feed_forward")
+        self.feed_forward: FeedForward | Experts | None = None
+        self.experts_beside: ExpertsBeside | None = None
+        if config.has_feed_forward and (not config.experts or config.expert_width):
+            self.feed_forward = FeedForward(*parts, bias=bias)
+        if config.has_feed_forward and config.experts:
+            experts = Experts(
+                config.feed_forward,
+                (config.width, config.expert_width or parts[2]),
+                config.experts,
+                config.chosen_experts,
+                normalised=config.normalised_experts,
+                bias=bias,
+                router_bias=config.router_bias,
+            )
+            if self.feed_forward is None:
+                self.feed_forward = experts
+            else:
+                norms = [opened_norm(config) for _ in range(3)]
+                self.experts_beside = ExpertsBeside(experts, norms, config.norm_epsilon)
+        self.post, self.parallel = config.norm_place == "post", config.parallel
+        before = 0 if config.sublayer_norms == "after" else 2
+        if (config.parallel and config.shared_norm) or not config.has_feed_forward:
+            before = 1
+        after = 0 if config.sublayer_norms == "before" else 2
+        self.norms = nn.ModuleList(opened_norm(config) for _ in range(before))
+        if layer == 0 and before and not config.first_norm:
+            self.norms[0] = nn.Identity()
+        self.norms_after = nn.ModuleList(opened_norm(config) for _ in range(after))
+        self.dropout, self.residual_scale = config.dropout, config.residual_scale
+        self.layer_input = LayerInput(config) if config.layer_input_width else None
+        self.block_scale = nn.Parameter(torch.ones(1)) if config.block_scales else None
+
+    @property
+    def heads(self) -> int:
+        return 0 if self.recurrent else self.attention.heads
+
+    @property
+    def scale(self) -> float:
+        return self.residual_scale
+
+    def for_kernels(self) -> BlockParts | None:
+        """As `Block.for_kernels`."""
+        if self.recurrent or not isinstance(self.feed_forward, FeedForward):
+            return None
+        attention = cast("OpenAttention", self.attention)
+        if not (has_only(self, _KNOWN_OF_BLOCK) and has_only(attention, _KNOWN_OF_ATTENTION)):
+            return None
+        return BlockParts(
+            attention,
+            self.feed_forward,
+            self.norms,
+            self.parallel,
+            self.norms_after,
+            self.residual_scale,
+            attention.factor,
+            attention.cap,
+            attention.joint,
+            attention.above_one,
+        )
+
+    def is_by_token(self) -> bool:
+        """As `Block.is_by_token`."""
+        is_usual = not self.recurrent and self.experts_beside is None and isinstance(self.feed_forward, FeedForward)
+        return is_usual and super().is_by_token()
+
+    def takes_float64(self) -> bool:
+        """As `Block.takes_float64`."""
+        if self.recurrent or self.experts_beside is not None or self.layer_input is not None:
+            return False
+        return isinstance(self.feed_forward, FeedForward) and super().takes_float64()
+
+    def forward(
+        self,
+        x: Float[Tensor, "B T D"],
+        mask: AttentionMask,
+        rotation: Rotation | None,
+        cache: Cache | None,
+        layer: int,
+    ) -> Float[Tensor, "B T D"]:
+        """As `Block`."""
+        x = self._read(x, mask, rotation, cache, layer)
+        if self.layer_input is not None:
+            x = x + self.layer_input(x, mask.beside.layer_inputs[:, :, layer])
+        return x if self.block_scale is None else x * self.block_scale
+
+    def _read(
+        self, x: Tensor, mask: AttentionMask, rotation: Rotation | None, cache: Cache | None, layer: int
+    ) -> Tensor:
+        """The sums after both sub-layers."""
+        if self.norms_after:
+            attended = self._mixed(self.norms[0](x) if self.norms else x, mask, rotation, cache, layer)
+            attended = mask.edited("attention", layer, self.norms_after[0](attended.to(x.dtype)))
+            x = x + self._dropped(attended)
+            assert self.feed_forward is not None
+            added = self.feed_forward(self.norms[1](x) if self.norms else x)
+            if self.experts_beside is not None:
+                added = self.experts_beside(x, added)
+            added = mask.edited("feed-forward", layer, self.norms_after[1](added.to(x.dtype)))
+            return x + self._dropped(added)
+        normed = x if self.post else self.norms[0](x)
+        attended = mask.edited("attention", layer, self._mixed(normed, mask, rotation, cache, layer))
+        if self.feed_forward is None:
+            return x + self._dropped(attended)
+        if self.parallel:
+            beside = normed if self.post or len(self.norms) == 1 else self.norms[1](x)
+            x = x + self._dropped(attended + self._fed(beside, mask, layer))
+            return self.norms[0](x) if self.post else x
+        x = x + self._dropped(attended)
+        if self.post:
+            x = self.norms[0](x)
+            return cast("Tensor", self.norms[1](x + self._dropped(self._fed(x, mask, layer))))
+        return x + self._dropped(self._fed(self.norms[1](x), mask, layer))
+
+    def _mixed(
+        self, x: Tensor, mask: AttentionMask, rotation: Rotation | None, cache: Cache | None, layer: int
+    ) -> Tensor:
+        """What attention, or a recurrence, gives."""
+        if not self.recurrent:
+            return cast("Tensor", self.attention(x, mask, rotation, cache, layer))
+        out, memory = self.recurrence(x, mask.starts, None if cache is None else cache.memories[layer])
+        if cache is not None:
+            cache.memories[layer] = memory
+        return cast("Tensor", out)
+
+    def _dropped(self, x: Tensor) -> Tensor:
+        """What a sub-layer adds."""
+        return super()._dropped(x if self.residual_scale == 1 else x * self.residual_scale)
+
+
+# As for `Block`; all else must be off.
+_KNOWN_OF_BLOCK = frozenset(
+    ["attention", "feed_forward", "parallel", "norms", "norms_after", "dropout", "residual_scale", "dtype"]
+)
+_KNOWN_OF_ATTENTION = frozenset(
+    """
+    heads head_width key_heads dropout query_key_value out normed epsilon joint above_one gains cap factor cache_bits
+    """.split()  # noqa: SIM905  # a list would have a line each
+)
+
+
+class LayerInput(nn.Module):
+    """norm(U (a(W x) * e)), e being the vector that a token has for this block (Gemma 4, Google 2026)."""
+
+    def __init__(self, config: OpenSettings) -> None:
+        super().__init__()
+        width = config.layer_input_width
+        self.gate = nn.Linear(config.width, width, bias=False)
+        self.out, self.norm = nn.Linear(width, config.width, bias=False), opened_norm(config)
+        self.activation = activation_of(config.feed_forward)
+
+    def forward(self, x: Float[Tensor, "B T D"], own: Float[Tensor, "B T P"]) -> Float[Tensor, "B T D"]:
+        """What is added."""
+        added = linear(self.activation(linear(x, self.gate)) * own, self.out)
+        return cast("Tensor", self.norm(added.to(x.dtype)))
+
+
+class LayerInputs(nn.Module):
+    """What each block adds for a token: (norm(W x / root D) + e) / root 2, e being the token's vector for the block
+    (Gemma 4, Google 2026).
+    """
+
+    def __init__(self, config: OpenSettings) -> None:
+        super().__init__()
+        self.width, self.each = config.width, config.layer_input_width
+        self.projection = nn.Linear(config.width, config.layers * self.each, bias=False)
+        self.norm = opened_norm(config, self.each)
+
+    def forward(self, x: Float[Tensor, "B T E"]) -> tuple[Float[Tensor, "B T D"], Float[Tensor, "B T layers P"]]:
+        """The vectors of tokens, and what is added. x: both vectors of each token, one after the other."""
+        x, own = x[..., : self.width], x[..., self.width :]
+        shape = (*x.shape[:-1], -1, self.each)
+        projected = self.norm((linear(x, self.projection).to(x.dtype) * self.width**-0.5).view(shape))
+        return x, (projected + own.reshape(shape)) * 2**-0.5
+
+
+def opened_norm(config: OpenSettings, width: int | None = None) -> nn.Module:
+    """A norm with the settings that all norms of a Transformer have. width: None for that of hidden states."""
+    return norm(
+        config.norm,
+        config.width if width is None else width,
+        gain=config.norm_gain,
+        bias=config.biases,
+        epsilon=config.norm_epsilon,
+        gains_above_one=config.gains_above_one,
+    )
