@@ -26,7 +26,8 @@ from machine import circumstances
 
 import chainrule
 from chainrule import ClassifierTrainingConfig, Edge, Graph, Labelled
-from chainrule.features.classify.network.config import BagLabelling, GraphLabelling, LSTMLabelling
+from chainrule.features.classify.network.config import BagLabelling, LSTMLabelling
+from chainrule.features.trees.config import GraphLabelling
 from chainrule.features.trees.structures.graph import labelled
 
 if TYPE_CHECKING:

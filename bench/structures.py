@@ -31,8 +31,8 @@ from chainrule.features.classify.network.config import (
     ConvolutionLabelling,
     LSTMLabelling,
     TransformerLabelling,
-    TreeLabelling,
 )
+from chainrule.features.trees.config import TreeLabelling
 from chainrule.features.trees.structures.arrays import encode_trees
 from chainrule.features.trees.structures.linearized import CLOSE, HEAD, OPEN, tree_text
 from chainrule.features.trees.structures.tree import Tree, labelled

@@ -37,24 +37,6 @@ CORE += ("training", "models", "verbs", "cli", "__main__")
 FLOOR = {room: floor for floor, rooms in enumerate(CORE) for room in rooms.split()}
 # Modules of the root that hand on their feature's module.
 ROOT_MODULES = {"ctc": "speech", "kenlm": "kenlm", "llm_plugin": "serve", "spark": "spark"}
-# The features that each feature imports. The circles among them go with the registry of kinds of models.
-USES = {
-    "classify": {"trees", "vision"},
-    "compare": {"classify", "seq2seq", "serve"},
-    "correct": {"rescore", "seq2seq"},
-    "lectures": {"classify", "corpus", "seq2seq", "speech", "vision"},
-    "open": {"classify", "seq2seq", "vision"},
-    "prompt": {"seq2seq", "speech", "vision"},
-    "reading": {"compare"},
-    "rescore": {"seq2seq"},
-    "seq2seq": {"open", "vision"},
-    "serve": {"corpus", "correct", "open", "seq2seq", "speech", "vision"},
-    "spark": {"corpus"},
-    "speech": {"classify", "correct", "kenlm"},
-    "trees": {"classify"},
-    "vectors": {"classify"},
-    "vision": {"classify", "open", "seq2seq"},
-}
 # Imports from the core to features, and within it upwards, by module: at run time and for types. They only get fewer.
 HELD = Path(__file__).with_name("held_imports.tsv")
 COMPILED_BY = {  # what alone knows Numba
@@ -139,6 +121,17 @@ def imported(tree: ast.Module, module: str, *, is_package: bool) -> set[str]:
     return names
 
 
+@cache
+def uses() -> dict[str, set[str]]:
+    """The features that each feature says it imports: USES in its __init__."""
+    return {
+        path.parent.name: set(ast.literal_eval(node.value))
+        for path in (PACKAGE / "features").glob("*/__init__.py")
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["USES"]
+    }
+
+
 def violations(module: str, tree: ast.Module, *, is_package: bool = False) -> list[str]:
     """What a module may not do, in words."""
     own = room(module)
@@ -157,7 +150,7 @@ def violations(module: str, tree: ast.Module, *, is_package: bool = False) -> li
             problems.append(f"{module} imports {name}, which the digest of compiled code does not cover")
         elif own.startswith("features.") and other != own:
             used = other.removeprefix("features.")
-            allowed = USES.get(own.removeprefix("features."), set())
+            allowed = uses().get(own.removeprefix("features."), set())
             if name == "chainrule.cli.main" or (used != other and used not in allowed):
                 problems.append(f"{module} imports {name}")
         elif other != own and is_upwards(own, other):
@@ -272,6 +265,19 @@ def test_imports_point_one_way_and_only_the_shell_prints() -> None:
     assert not problems
 
 
+def test_features_say_what_features_they_import_and_form_no_circle() -> None:
+    imports: dict[str, set[str]] = {}
+    for name, path, tree in modules():
+        own = room(name)
+        if own.startswith("features.") and own != "features.__init__":
+            module = name.removesuffix(".__init__")
+            targets = {room(target) for target in imported(tree, module, is_package=path.name == "__init__.py")}
+            others = {other.removeprefix("features.") for other in targets - {own} if other.startswith("features.")}
+            imports.setdefault(own.removeprefix("features."), set()).update(others)
+    assert uses() == imports
+    assert circles(uses()) == []
+
+
 def test_imports_that_are_still_to_go_only_get_fewer() -> None:
     """More imports than the table says are a step back; where there are fewer, the table has to say so."""
     rows = (line.split("\t") for line in HELD.read_text().splitlines()[1:])
@@ -324,7 +330,7 @@ def test_the_tables_name_the_rooms_that_there_are_and_no_others() -> None:
         "features.__pycache__"
     }
     assert {room(name) for name in names} - {"", "features"} == {*FLOOR, *ROOT_MODULES, *features}
-    assert {f"features.{name}" for uses in USES.items() for name in (uses[0], *uses[1])} <= features
+    assert {f"features.{name}" for name in uses()} == features
     for outer, table in INNER_MAY_IMPORT.items():
         assert {name.split(".")[2] for name in names if name.startswith(f"chainrule.{outer}.")} == set(table)
 

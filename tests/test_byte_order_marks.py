@@ -11,7 +11,6 @@ from chainrule.base.progress import silent
 from chainrule.cli.shared.server_options import key_in
 from chainrule.cli.use.chat import _text_of
 from chainrule.decoding.config import read_grammar, read_schema
-from chainrule.features.correct.corrector.config import read_words
 from chainrule.features.exports.word_list import _read_shortcuts
 from chainrule.features.kenlm import lmplz
 from chainrule.features.rescore.lattice_formats import read_symbols
@@ -21,6 +20,7 @@ from chainrule.features.vectors.learning.cooccurrences import read_cooccurrence_
 from chainrule.features.vectors.learning.intrinsic import read_analogies, read_sets
 from chainrule.ngram.counting.files import read_counts
 from chainrule.text.tokenization.vocabulary import Vocabulary
+from chainrule.text.word_lists import read_words
 from chainrule.verbs.frequencies import WordFrequencies
 
 if TYPE_CHECKING:

@@ -7,12 +7,15 @@ plug-ins are the same; they are read where our tables lack a name.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from importlib.metadata import EntryPoint
+
+T = TypeVar("T")
 
 
 class Lazy(NamedTuple):
@@ -182,6 +185,26 @@ def _add(point: EntryPoint) -> str | None:
 def rows(table: str) -> dict[str, Lazy]:
     """Return the rows of a table of a feature, by name."""
     return {name: lazy for plugin in _known().values() for own, name, lazy in plugin.rows if own == table}
+
+
+class Table(Mapping[str, T]):
+    """A table of a feature by name: its own rows, then those of the registry, which are imported when they are used."""
+
+    def __init__(self, table: str, own: Mapping[str, T]) -> None:
+        self._table, self._own = table, own
+
+    def __getitem__(self, name: str) -> T:
+        return self._own[name] if name in self._own else rows(self._table)[name].get()
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._own or name in rows(self._table)
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._own
+        yield from rows(self._table)
+
+    def __len__(self) -> int:
+        return len(self._own) + len(rows(self._table))
 
 
 def openers() -> list[Opener]:

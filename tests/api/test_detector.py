@@ -14,6 +14,7 @@ from chainrule.cli.main import run
 from chainrule.errors import SettingError, TextError
 from chainrule.features.classify.objective import Example, split
 from chainrule.features.vision.detection import BoxObjective
+from chainrule.features.vision.labels.units import BOX
 from chainrule.features.vision.network.config import ResNetLabelling
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def test_the_epoch_is_kept_that_finds_most(folder: Path, monkeypatch: pytest.Mon
     rows = [
         Example(i, np.array([[label == "red"] for label in item.labels], np.float32)) for i, item in enumerate(examples)
     ]
-    chosen = split(rows, training.valid_share, training.seed, boxes=True).validation
+    chosen = split(rows, training.valid_share, training.seed, BOX.labels_of_target).validation
     measured = model.assess_boxes([examples[example.input] for example in chosen], progress=False)
     assert model.record["validation"]["mean_average_precision"] == pytest.approx(measured.mean_average_precision)
     assert measured.mean_average_precision == pytest.approx(best)

@@ -11,7 +11,7 @@ from random_networks import MODERN, random_model
 
 import chainrule
 from chainrule.errors import WrongModelError
-from chainrule.kinds import kinds
+from chainrule.kinds import Table, kinds, rows
 from chainrule.models.any_model import check_kind
 from chainrule.models.files.folders import build_model
 
@@ -103,3 +103,16 @@ def test_what_cannot_be_mixed_at_all_is_said_before_vocabularies_that_differ(ngr
     labels: Any = chainrule.train_classifier(examples, "bag", training=training, progress=False)
     with pytest.raises(WrongModelError, match=r"^model 2: a model of family 'classifier' labels texts; this takes one"):
         chainrule.mix([ngram, labels])
+
+
+def test_a_table_has_its_own_rows_and_those_of_the_registry_imported_when_used() -> None:
+    table: Table[Any] = Table("classify.networks", {"own": int})
+    assert list(table) == ["own", *rows("classify.networks")]
+    assert len(table) == len(list(table))
+    assert table["own"] is int
+    assert (table["tree"].__name__, table.get("tree") is table["tree"]) == ("TreeLabelling", True)
+    assert "tree" in table
+    assert "other" not in table
+    assert table.get("other") is None
+    with pytest.raises(KeyError):
+        table["other"]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import chainrule as library
-from chainrule.features.compare.config import ReadingTimesOptions
+from chainrule.features.reading.options import ReadingTimesOptions
 from chainrule.features.reading.tables import join_times
 
 if TYPE_CHECKING:

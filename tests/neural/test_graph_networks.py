@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import chainrule
 from chainrule.errors import SettingError, TextError
-from chainrule.features.classify.network.config import GraphLabelling
+from chainrule.features.trees.config import GraphLabelling
 from chainrule.features.trees.graph_networks import GraphBody, Links, levels_of
 from chainrule.features.trees.structures.arrays import GraphArrays
 from chainrule.features.trees.structures.graph import Graph, labelled

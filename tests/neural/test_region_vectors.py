@@ -7,8 +7,8 @@ import pytest
 import torch
 from random_networks import caption
 
+from chainrule.features.seq2seq.network.vector_sources import VectorInput
 from chainrule.features.vision.network.visual_sources import (
-    VectorInput,
     boxes_of,
     cells_of,
     pooled_cells,

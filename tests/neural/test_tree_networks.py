@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import chainrule
 from chainrule.errors import SettingError, TextError
-from chainrule.features.classify.network.config import TreeLabelling
+from chainrule.features.trees.config import TreeLabelling
 from chainrule.features.trees.structures.arrays import Binarise, TreeTokens, binarise_nodes, encode_nodes
 from chainrule.features.trees.structures.tree import Tree
 from chainrule.features.trees.structures.tree_files import read_trees

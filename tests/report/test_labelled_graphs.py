@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from chainrule.features.classify.shown.label_pages import MOST, DrawnGraph, labelled_graphs_page
+from chainrule.features.trees.graph_page import MOST, DrawnGraph, labelled_graphs_page
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -6,6 +6,8 @@ from chainrule.kinds import Lazy, Plugin
 from chainrule.registry.models import KINDS, OPENERS, WRITERS
 from chainrule.registry.verbs import VERBS
 
+_TREES, _VISION = "chainrule.features.trees", "chainrule.features.vision"
+
 # Rows of tables that features have: the table, the name of the row, and what it stands for.
 ROWS = (
     ("documents", "tree", Lazy("chainrule.features.trees.structures.linearized:Treebank")),
@@ -24,6 +26,25 @@ ROWS = (
     ("attention", "classifier", Lazy("chainrule.features.trees.draw_trees:attend_tree")),
     ("attention beside", "caption", Lazy("chainrule.features.vision.attend:attend_picture")),
     ("classify.inspect", "picture", Lazy("chainrule.features.vision.inspect:inspect_pictures")),
+    ("classify.inputs", "tree", Lazy(f"{_TREES}.inputs:TREE")),
+    ("classify.inputs", "graph", Lazy(f"{_TREES}.inputs:GRAPH")),
+    ("classify.inputs", "picture", Lazy(f"{_VISION}.labels.inputs:PICTURE")),
+    ("classify.sides", "tree", Lazy(f"{_TREES}.inputs:SIDE")),
+    ("classify.units", "box", Lazy(f"{_VISION}.labels.units:BOX")),
+    ("classify.units", "pixel", Lazy(f"{_VISION}.labels.units:PIXEL")),
+    ("classify.boxes", "detect", Lazy(f"{_VISION}.labels.boxes:detect")),
+    ("classify.boxes", "assess", Lazy(f"{_VISION}.labels.boxes:assess_boxes")),
+    ("classify.networks", "tree", Lazy(f"{_TREES}.config:TreeLabelling")),
+    ("classify.networks", "graph", Lazy(f"{_TREES}.config:GraphLabelling")),
+    ("classify.networks", "lenet", Lazy(f"{_VISION}.network.config:LeNetLabelling")),
+    ("classify.networks", "grid", Lazy(f"{_VISION}.network.config:GridLabelling")),
+    ("classify.networks", "alexnet", Lazy(f"{_VISION}.network.config:AlexNetLabelling")),
+    ("classify.networks", "vgg", Lazy(f"{_VISION}.network.config:VGGLabelling")),
+    ("classify.networks", "googlenet", Lazy(f"{_VISION}.network.config:GoogLeNetLabelling")),
+    ("classify.networks", "resnet", Lazy(f"{_VISION}.network.config:ResNetLabelling")),
+    ("classify.networks", "vit", Lazy(f"{_VISION}.network.config:ViTLabelling")),
+    ("classify.networks", "efficientnet", Lazy(f"{_VISION}.network.config:EfficientNetLabelling")),
+    ("embed", "classifier", Lazy("chainrule.features.classify.shell:embed_inputs")),
 )
 
 OURS = Plugin(KINDS, VERBS, OPENERS, WRITERS, ROWS)

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from chainrule.base.arguments import as_list
 from chainrule.errors import SettingError, TextError
-from chainrule.features.classify.labelled_texts import names_column
-from chainrule.features.trees.structures.tree_files import tree_of_record, trees_in_brackets
+from chainrule.features.classify.labelled_texts import Labelled, names_column
+from chainrule.kinds import Table
 from chainrule.text.corpus.csv_table import rows_of
 from chainrule.text.corpus.plain_text import lines_of
 from chainrule.text.corpus.reading import FORMATS, UTF_8, check_encoding, text_suffix
@@ -25,10 +25,7 @@ from chainrule.text.corpus.records import as_written, json_objects, raise_error
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from chainrule.features.trees.structures.tree import Tree
     from chainrule.text.corpus.records import OnBad
-
-    Side = str | Tree
 
 Sides = Literal["text", "tree"]
 # What the columns of files are called; of those that a file has, the first is read. Labels, then ratings.
@@ -41,8 +38,21 @@ RATING = ("rating", "relatedness_score", "score", "label")
 class Pair(NamedTuple):
     """Two texts, or two trees."""
 
-    first: Side
-    second: Side
+    first: Any
+    second: Any
+
+
+class SideKind(NamedTuple):
+    """What pairs are of: texts, or inputs of another kind.
+
+    read: (as written in a file, place) -> a side. Raises TextError. example: (side, place) -> an example without
+    labels, which the kind of inputs encodes. text: side -> how it is shown.
+    """
+
+    type: type
+    read: Callable[[Any, str], Any]
+    example: Callable[[Any, str], Any]
+    text: Callable[[Any], str]
 
 
 class LabelledPair(NamedTuple):
@@ -152,7 +162,7 @@ def as_pairs(inputs: Iterable[Any], side: type) -> list[Pair]:
 
 
 def _pairs(name: str, sides: Sides, columns: _Columns, on_bad: OnBad) -> Iterator[LabelledPair]:
-    side = _SIDES[sides]
+    side = SIDES[sides].read
     is_json = FORMATS.get(text_suffix(name)) == "json"
     records = json_objects(name, on_bad, encoding=columns.encoding) if is_json else _rows(name, columns, on_bad)
     for place, record in records:
@@ -172,21 +182,10 @@ def _text(value: Any, place: str) -> str:
     return value
 
 
-def _tree(value: Any, place: str) -> Tree:
-    """A tree in brackets, or as an object of words and parents. Raises TextError."""
-    if isinstance(value, dict):
-        return tree_of_record(value, "unlabelled", place)
-    trees = list(trees_in_brackets([value], place)) if isinstance(value, str) else []
-    for tree in trees:
-        if isinstance(tree, TextError):
-            raise tree
-        if len(trees) == 1:
-            return tree.tree
-    raise TextError(f"{place}: a side of the pair is {str(value)[:60]!r}; expected one tree, in brackets")
-
-
-# (as written, place) -> a side of a pair. They raise TextError.
-_SIDES: dict[Sides, Callable[[Any, str], Side]] = {"text": _text, "tree": _tree}
+# By the kind of inputs, as in INPUTS.
+SIDES: Table[SideKind] = Table(
+    "classify.sides", {"text": SideKind(str, _text, lambda text, place: Labelled(text, (), place), str)}
+)
 
 
 def _rows(name: str, columns: _Columns, on_bad: OnBad) -> Iterator[tuple[str, dict[str, Any]]]:

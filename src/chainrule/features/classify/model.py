@@ -9,20 +9,13 @@ import numpy as np
 
 from chainrule.base.files import check_new_file, replace_file
 from chainrule.errors import SettingError
-from chainrule.features.classify.shown.label_pages import (
-    DrawnGraph,
-    DrawnPicture,
-    labelled_graphs_page,
-    labelled_pictures_page,
-)
-from chainrule.features.vision.pictures.picture import as_picture
 from chainrule.kinds import rows
 from chainrule.models.model import Model
 from chainrule.models.progress_line import ProgressOption, callback, shows_progress
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from jaxtyping import Float32, Int32, Int64
     from numpy import ndarray
@@ -32,9 +25,7 @@ if TYPE_CHECKING:
     from chainrule.features.classify.classification import Predicted, UnitVectors
     from chainrule.features.classify.network.classifier import FineTunedClassifier
     from chainrule.features.classify.ratings import RatingMeasurement
-    from chainrule.features.trees.structures.graph import Graph
-    from chainrule.features.vision.object_detection import BoxMeasurement
-    from chainrule.features.vision.pictures.boxes import Detection
+    from chainrule.kinds import Lazy
     from chainrule.neural.inspection import LayerGates
 
 
@@ -123,28 +114,26 @@ class ClassifierModel(Model):
     @shows_progress
     def detect(
         self, pictures: Iterable[Any], *, least: float = 0.5, progress: ProgressOption = None
-    ) -> list[list[Detection]]:
-        """The boxes of each picture, best first, in its own pixels. least: the lowest score of a box that is kept.
+    ) -> list[list[Any]]:
+        """The boxes of each picture, each a Detection, best first, in its own pixels.
 
-        pictures: paths, pixels or `Picture`s. Raises SettingError where it was not trained with unit="box"; TextError.
+        least: the lowest score of a box that is kept. pictures: paths, pixels or `Picture`s. Raises SettingError where
+        it was not trained with unit="box"; TextError.
 
         good:  [boxes] = detector.detect(["street.jpg"]); boxes[0].label
         """
-        progress = callback(progress)
-        from chainrule.features.classify.inputs import detect
-
-        return detect(self.classifier, pictures, least, progress)
+        found: list[list[Any]] = rows("classify.boxes")["detect"].get()(
+            self.classifier, pictures, least, callback(progress)
+        )
+        return found
 
     @shows_progress
-    def assess_boxes(self, examples: Iterable[Any], progress: ProgressOption = None) -> BoxMeasurement:
-        """How well a classifier of the unit box finds boxes: average precision at an overlap of 0.5.
+    def assess_boxes(self, examples: Iterable[Any], progress: ProgressOption = None) -> Any:
+        """A BoxMeasurement of a classifier of the unit box: average precision at an overlap of 0.5.
 
         examples: as `read_boxes` gives them. Raises SettingError; TextError where there is no box.
         """
-        progress = callback(progress)
-        from chainrule.features.classify.inputs import assess_boxes
-
-        return assess_boxes(self.classifier, examples, progress)
+        return rows("classify.boxes")["assess"].get()(self.classifier, examples, callback(progress))
 
     @shows_progress
     def assess_ratings(self, pairs: Iterable[Any], progress: ProgressOption = None) -> RatingMeasurement:
@@ -168,9 +157,12 @@ def check_page(classifier: Any, path: str | os.PathLike[str], *, overwrite: bool
     """Raises SettingError where there is no drawing of what a classifier reads, or the name does not end in .html;
     OutputError if the page cannot be written.
     """
+    from chainrule.features.classify.inputs import INPUTS
+
     target, reads = Path(path), getattr(classifier, "reads", "text")
-    if reads not in _PAGES:
-        raise SettingError(f"this classifier reads a {reads}; pages are drawn of a {', a '.join(_PAGES)}")
+    if INPUTS[reads].page is None:
+        drawn = ", a ".join(name for name, kind in INPUTS.items() if kind.page is not None)
+        raise SettingError(f"this classifier reads a {reads}; pages are drawn of a {drawn}")
     if target.suffix.lower() != ".html":
         raise SettingError(f"{target}: the name of a page must end in .html")
     check_new_file(target, overwrite=overwrite)
@@ -180,32 +172,9 @@ def draw_labels(
     classifier: Any, inputs: Sequence[Any], found: Sequence[Predicted], path: str | os.PathLike[str], *, overwrite: bool
 ) -> None:
     """Writes the page. found: the predicted labels of the inputs. Raises as `check_page`, and OutputError."""
+    from chainrule.features.classify.inputs import INPUTS
+
     check_page(classifier, path, overwrite=overwrite)
-    page = _PAGES[classifier.reads](inputs, found, classifier.unit)
+    page = cast("Lazy", INPUTS[classifier.reads].page).get()
     with replace_file(Path(path)) as file:
-        file.write(page.encode())
-
-
-def _graphs_page(graphs: Sequence[Graph], found: Sequence[Predicted], unit: str) -> str:
-    drawn = []
-    for number, (graph, predicted) in enumerate(zip(graphs, found, strict=True), 1):
-        names = [graph.shown(node) for node in range(len(graph))]
-        title, labels = f"Graph {number}", predicted.best
-        if unit == "graph":
-            [(label, probability)] = labels
-            title, labels = f"{title}: {label}, {probability:.1%}", []
-        drawn.append(DrawnGraph(title, names, graph.edges, labels))
-    return labelled_graphs_page("Labelled graphs", drawn)
-
-
-def _pictures_page(inputs: Sequence[Any], found: Sequence[Predicted], unit: str) -> str:
-    pictures = [as_picture(given) for given in inputs]
-    drawn = [DrawnPicture(own.name, own.pixels, of.log_probs) for own, of in zip(pictures, found, strict=True)]
-    return labelled_pictures_page("Labelled pictures", found[0].labels if found else (), drawn)
-
-
-# By the kind of inputs that a classifier reads: a function from inputs, their labels and the labelled unit to HTML.
-_PAGES: dict[str, Callable[[Sequence[Any], Sequence[Predicted], str], str]] = {
-    "graph": _graphs_page,
-    "picture": _pictures_page,
-}
+        file.write(page(inputs, found, classifier.unit).encode())

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812
 
+from chainrule.features.classify.units import labels_of_target
 from chainrule.neural.scoring import make_batches
 from chainrule.training.batches import ExampleObjective
 from chainrule.training.job import ValidationResult
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from numpy import ndarray
     from torch import Tensor, nn
 
-    from chainrule.features.vision.network.detector import BoxRows
     from chainrule.training.job import Setup
 
 TIE = 1e-6  # a share of the loss that decides between epochs of equal accuracy, and between no others
@@ -55,13 +55,12 @@ class LabelNetwork(Protocol[I_contra]):
 
 
 class Example(NamedTuple, Generic[I]):
-    """An input, and the index of the label of each of its units; or, of a rating, its distribution over labels.
-
-    For boxes, the index of the label and the four sides of each, in pixels of the picture as the network reads it.
+    """An input, and what `UnitKind.targets` gives: the index of the label of each of its units; or, of a rating, its
+    distribution over labels.
     """
 
     input: I
-    labels: Int64[ndarray, " units"] | Float32[ndarray, "units C"] | BoxRows
+    labels: Int64[ndarray, " units"] | Float32[ndarray, "units C"]
 
 
 @dataclass(frozen=True)
@@ -81,10 +80,15 @@ class LabelData(Generic[I]):
         }
 
 
-def split(examples: Sequence[Example[I]], valid_share: float, seed: int, *, boxes: bool = False) -> LabelData[I]:
+def split(
+    examples: Sequence[Example[I]],
+    valid_share: float,
+    seed: int,
+    labels_of: Callable[[ndarray], ndarray] = labels_of_target,
+) -> LabelData[I]:
     """Holds out a random share of the examples for validation; every label stays in the training set.
 
-    boxes: whether labels are those of boxes.
+    labels_of: as `UnitKind.labels_of_target`.
     """
     order = np.random.default_rng(seed).permutation(len(examples)).tolist()
     training: list[Example[I]] = []
@@ -92,8 +96,7 @@ def split(examples: Sequence[Example[I]], valid_share: float, seed: int, *, boxe
     seen: set[int] = set()
     wanted = int(valid_share * len(examples))
     for i in reversed(order):
-        own = examples[i].labels
-        labels = set((own[:, 0] if boxes else own.argmax(1) if own.ndim > 1 else own).tolist())
+        labels = set(labels_of(examples[i].labels).tolist())
         if labels <= seen and len(validation) < wanted:
             validation.append(examples[i])
         else:

@@ -14,8 +14,7 @@ from chainrule.features.classify.network.build import build_classifier
 from chainrule.features.classify.network.classifier import FineTunedClassifier, layer_widths
 from chainrule.features.classify.network.config import labelling_settings
 from chainrule.features.classify.objective import LabelObjective, split
-from chainrule.features.vision.detection import BoxObjective
-from chainrule.features.vision.network.detector import BoxDetector
+from chainrule.features.classify.units import unit_kind
 from chainrule.neural.build import build
 from chainrule.neural.config import settings_of as network_settings
 from chainrule.neural.config.network import LabellingConfig
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from chainrule.features.classify.labelled_texts import LabelledUnit
-    from chainrule.features.classify.network.classifier import ScratchClassifier
     from chainrule.features.classify.objective import Example, LabelData
     from chainrule.neural.network import Network
     from chainrule.training.config import ClassifierTrainingConfig, FineTuningConfig, InitialVectors, TrainingRun
@@ -119,18 +117,18 @@ def train_from_scratch(
     vectors: InitialVectors | None = None,
     inputs: str = "texts",
     origin: dict[str, Any] | None = None,
-) -> tuple[ScratchClassifier | BoxDetector, dict[str, Any]]:
-    """A classifier (of boxes: a detector) in evaluation mode, on the CPU, with its record.
+) -> tuple[Any, dict[str, Any]]:
+    """A classifier, as `build_classifier` makes it, in evaluation mode, on the CPU, with its record.
 
     vectors: those that token vectors are initialised with. inputs: what inputs are called, in the plural, for messages.
     origin: what else must be the same for a run to resume. Raises SettingError, EstimationError, and what `run_job`
     raises.
     """
 
-    def build() -> ScratchClassifier | BoxDetector:
+    def build() -> Any:
         classifier = build_classifier(network, labels, unit, vocabulary_size)
         if vectors is not None:
-            if isinstance(classifier, BoxDetector) or classifier.body.embedding is None:
+            if classifier.body.embedding is None:
                 raise SettingError("this network reads no tokens, so there are no vectors for it; leave them out")
             set_rows(classifier.body.embedding, vectors, "embedding_width")
             if UNKNOWN not in vectors.vectors.ids:
@@ -153,7 +151,7 @@ def train_from_scratch(
         text=text,
         inputs=inputs,
         note=note,
-        objective=BoxObjective if unit == BoxDetector.unit else LabelObjective,
+        objective=unit_kind(unit).objective.get(),
         steps_in_epoch=network.steps_in_epoch,
     )
     return learn_labels(learner, data, config, run)

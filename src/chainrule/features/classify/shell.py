@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import CycloptsError, Parameter
 
@@ -15,9 +15,20 @@ from chainrule.cli.shared.models import open_model
 from chainrule.cli.shared.options import FILE, ModelMarkerRule, Needs, TextFile
 from chainrule.cli.shared.results import TO_SCREEN, ResultOptions
 from chainrule.cli.shared.screen import note, progress_bar
-from chainrule.cli.shared.texts import DEFAULT_READING, Strict, TextOptions, bad_records, note_repairs
+from chainrule.cli.shared.texts import (
+    DEFAULT_READING,
+    Strict,
+    TextOptions,
+    bad_records,
+    check_text_target,
+    note_repairs,
+)
 from chainrule.features.classify.shell_columns import LabelField, labelled_of
 from chainrule.features.classify.shell_train import assess
+
+if TYPE_CHECKING:
+    from chainrule.features.classify.classification import UnitVectors
+    from chainrule.text.tokenization.vocabulary import Markers
 
 
 def classify(
@@ -50,9 +61,10 @@ def classify(
     bottom in pixels, the name of the picture. With --json: an object for each
     text, with the probabilities of all labels.
     """
-    from chainrule.features.classify.inputs import BOX_UNIT, PAIR_UNITS, config_of, inputs_of
+    from chainrule.features.classify.inputs import PAIR_UNITS, config_of, inputs_of
     from chainrule.features.classify.model import ClassifierModel, check_page
-    from chainrule.features.classify.shown.results import TextLabels, boxes_of, labels_of
+    from chainrule.features.classify.shown.results import TextLabels, labels_of
+    from chainrule.features.classify.units import unit_kind
 
     if data is not None and text != "-":
         raise CycloptsError(msg="--data names the texts; leave out TEXT.")
@@ -71,15 +83,18 @@ def classify(
                 raise CycloptsError(
                     msg=f"This classifier labels {kind.plural}: name a file of them, without options of texts."
                 )
-            if unit == BOX_UNIT:
+            find = unit_kind(unit).find
+            if find is not None:
                 if page is not None:
                     raise CycloptsError(msg="--page draws labels of graphs and pictures, not boxes; leave it out.")
-                boxes = boxes_of(labeller, text, progress)
-                show.show_all(own for own in boxes if show.json or own.records)  # of none, there is no line
+                found = find.get()(labeller, text, progress)
+                show.show_all(one for one in found if show.json or one.records)  # of none, there is no line
                 return
             inputs = labelled_of(reading, label_field).inputs(kind, text, config_of(labeller.classifier), progress)
-            found = labeller.classify(inputs) if page is None else labeller.draw(inputs, page, overwrite=show.overwrite)
-            show.show_all(labels_of(labeller.classifier, inputs, found))
+            predicted = (
+                labeller.classify(inputs) if page is None else labeller.draw(inputs, page, overwrite=show.overwrite)
+            )
+            show.show_all(labels_of(labeller.classifier, inputs, predicted))
             return
         if page is not None:
             check_page(labeller.classifier, page, overwrite=show.overwrite)
@@ -122,3 +137,29 @@ def measure_classifier(model: Path, flags: LabelFlags, given: Given) -> None:
 
 
 EVALUATE = ShellMeasure(LabelFlags, LabelFlags(), measure_classifier)
+
+
+def embed_inputs(
+    model: Path, name: str, output: Path | None, markers: Markers | None, reading: TextOptions, *, overwrite: bool
+) -> tuple[list[UnitVectors], bool]:
+    """Return the vectors of the inputs in a file, or of their units, and whether they are of whole inputs."""
+    from chainrule.features.classify.inputs import config_of, inputs_of
+    from chainrule.features.classify.model import ClassifierModel
+
+    with progress_bar() as progress:
+        embedder = open_model(model, None, markers, progress, kind=ClassifierModel)
+        kind = inputs_of(embedder.classifier)
+        found: list[UnitVectors] = []
+        if kind.inputs is None:
+            source = reading.corpus(name)
+            if output is not None:
+                check_text_target(output, source, overwrite=overwrite)
+            for block in source.blocks(progress, "embedding"):
+                found += embedder.embed_units(block.documents())
+        elif name == "-" or reading != DEFAULT_READING:
+            raise CycloptsError(msg=f"This classifier reads {kind.plural}: name a file of them, without text options.")
+        else:
+            if output is not None:
+                check_text_target(output, None, overwrite=overwrite)
+            found = embedder.embed_units(kind.inputs(name, config_of(embedder.classifier), progress))
+        return found, embedder.classifier.unit == kind.units[0]

@@ -55,9 +55,10 @@ class LabelledOptions:
         self, kind: InputKind, name: str, unit: str, config: Any, on_bad: OnBad, progress: Progress
     ) -> Sequence[Any]:
         """The labelled inputs of a file. Raises TextError, SettingError; CycloptsError where options are for texts."""
-        from chainrule.features.classify.inputs import INPUTS, RATING_UNIT
+        from chainrule.features.classify.inputs import INPUTS
         from chainrule.features.classify.labelled_pairs import read_labelled_pairs
         from chainrule.features.classify.labelled_texts import read_labelled
+        from chainrule.features.classify.units import RATING_UNIT
 
         if self == LabelledOptions():
             return kind.read(name, unit, config, on_bad, progress)
@@ -90,14 +91,11 @@ class LabelledOptions:
 
     def _sides(self, kind: InputKind) -> Sides:
         """What pairs are of. Raises CycloptsError where inputs are no pairs."""
-        from chainrule.features.classify.inputs import PAIRS
-
-        sides = next((sides for sides, pairs in PAIRS.items() if pairs is kind), None)
-        if sides is None:
+        if kind.sides is None:
             raise CycloptsError(
                 msg=f"--field, --label-field and --encoding are for texts and pairs with labels, not {kind.plural}."
             )
-        return cast("Sides", sides)
+        return kind.sides
 
     @property
     def _both_fields(self) -> tuple[str, str] | None:

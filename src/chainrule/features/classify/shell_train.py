@@ -45,12 +45,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from chainrule.base.progress import Progress
-    from chainrule.evaluation.classification import Classification
+    from chainrule.base.results import Result
     from chainrule.features.classify.labelled_texts import Labelled, LabelledUnit
     from chainrule.features.classify.model import ClassifierModel
-    from chainrule.features.classify.ratings import RatingMeasurement
-    from chainrule.features.vision.object_detection import BoxMeasurement
     from chainrule.text.corpus.records import OnBad
+
 
 LabelledFile = Annotated[
     str,
@@ -143,46 +142,24 @@ def finetune(
     show_classifier(classifier.record, output, result, json=json)
 
 
-def assess(
-    model: ClassifierModel, examples: Sequence[Any], progress: Progress
-) -> Classification | RatingMeasurement | BoxMeasurement:
-    """How well a classifier does, whether it labels, rates or finds boxes. Raises as `Model.assess`."""
-    from chainrule.features.classify.inputs import BOX_UNIT, predicts_ratings
+def assess(model: ClassifierModel, examples: Sequence[Any], progress: Progress) -> Result:
+    """How well a classifier does, by the kind of its unit. Raises as `ClassifierModel.assess`."""
+    from chainrule.features.classify.units import unit_kind
 
-    if model.classifier.unit == BOX_UNIT:
-        return model.assess_boxes(examples, progress)
-    return (model.assess_ratings if predicts_ratings(model.classifier) else model.assess)(examples, progress)
-
-
-def _label_figures(record: dict[str, Any]) -> str:
-    return f"a label, {record['validation_accuracy']:.1%} right"
-
-
-def _box_figures(record: dict[str, Any]) -> str:
-    precision = record["validation"].get("mean_average_precision")
-    return "a box" + ("" if precision is None else f", mean average precision {precision:.4f}")
-
-
-def _rating_figures(record: dict[str, Any]) -> str:
-    pearson = record["validation"].get("pearson")
-    return "a rating" + ("" if pearson is None else f", Pearson {pearson:.4f}")
-
-
-# What is validated, by the unit that has labels.
-_VALIDATED: dict[str | None, Callable[[dict[str, Any]], str]] = {
-    "rating": _rating_figures,
-    "box": _box_figures,
-}
+    result: Result = unit_kind(model.classifier.unit).assess(model, examples, progress)
+    return result
 
 
 def show_classifier(
     record: dict[str, Any],
     output: Path,
-    result: Classification | RatingMeasurement | BoxMeasurement | None,
+    result: Result | None,
     *,
     json: bool,
 ) -> None:
     """Prints what was trained, and how well it does on the test, if there is one."""
+    from chainrule.features.classify.units import unit_kind
+
     if record["settings"]["valid_share"] and not record["validation_examples"]:
         note("there are too few examples to hold one out and choose the epoch by it; kept the last epoch")
     if isinstance(result, Noted):
@@ -197,7 +174,7 @@ def show_classifier(
         f"{record['best_epoch']} of {record['epochs']}, in {record['training_seconds']:.1f} s"
     )
     if record["validation_examples"]:
-        figures = _VALIDATED.get(record.get("unit"), _label_figures)(record)
+        figures = unit_kind(record.get("unit")).validated(record)
         examples = count_of(record["validation_examples"], "example")
         print(f"validation: {record['validation_nats']:.4f} nats {figures} in {examples}")
     if result is not None:
@@ -305,9 +282,9 @@ def classifier(
     continues after the process was killed.
     """
     from chainrule.features.classify.classification import check_labels
-    from chainrule.features.classify.inputs import BOX_UNIT, RATING_UNIT, default_network, digest_of_inputs, kind_of
-    from chainrule.features.classify.labelled_texts import classes_of
+    from chainrule.features.classify.inputs import default_network, digest_of_inputs, kind_of
     from chainrule.features.classify.training import train_classifier
+    from chainrule.features.classify.units import RATING_UNIT, unit_kind
     from chainrule.text.corpus.records import raise_error
     from chainrule.training.checkpoint import is_first_process, remove_checkpoints
 
@@ -338,7 +315,7 @@ def classifier(
             with bad_records(strict=strict) as on_bad:
                 tests = columns.read(kind, test, unit, config, on_bad, progress)
     if unit != RATING_UNIT:
-        check_labels(tests or [], classes_of(examples, least=1 if unit == BOX_UNIT else 2))
+        check_labels(tests or [], unit_kind(unit).labels(examples))
     if is_first_process() and config.reads == "text" and unit != RATING_UNIT:
         note_suspicious_labels(examples, unit, "--unit word")
     with progress_bar() as progress:

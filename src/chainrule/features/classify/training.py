@@ -11,13 +11,12 @@ import numpy as np
 from chainrule.base.arguments import as_list, check_type
 from chainrule.base.options import takes
 from chainrule.errors import SettingError
-from chainrule.features.classify.inputs import BOX_UNIT, RATING_UNIT, default_network, digest_of_inputs, kind_of
-from chainrule.features.classify.labelled_texts import classes_of, label_indices
+from chainrule.features.classify.inputs import default_network, digest_of_inputs, kind_of
+from chainrule.features.classify.labelled_texts import classes_of
 from chainrule.features.classify.model import ClassifierModel
 from chainrule.features.classify.network.config import labelling_config, labelling_name
 from chainrule.features.classify.options import FinetuneOptions, TrainClassifierOptions
-from chainrule.features.classify.ratings import ratings_of, scale_of, shares_of
-from chainrule.features.vision.pictures.boxes import box_rows
+from chainrule.features.classify.units import unit_kind
 from chainrule.models.any_model import check_model
 from chainrule.models.families.table import FAMILIES
 from chainrule.models.files.tokenizers import tokenize_source
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
 
     from chainrule.base.progress import Progress
     from chainrule.features.classify.inputs import InputKind
-    from chainrule.features.vision.network.config import PictureLabelling
     from chainrule.neural.config.network import LabellingConfig
     from chainrule.text.tokenization.config import TokenizerConfig
     from chainrule.text.tokenization.vocabulary import Markers
@@ -73,8 +71,8 @@ def _train(options: TrainClassifierOptions, progress: Progress) -> ClassifierMod
     unit = kind.unit(options.unit)
     run = training_run(options, progress)
     examples = kind.check(as_list("examples", options.examples), unit)
-    ratings = ratings_of(examples) if unit == RATING_UNIT else None
-    labels = classes_of(examples, least=1 if unit == BOX_UNIT else 2) if ratings is None else scale_of(ratings)
+    labelled = unit_kind(unit)
+    labels = labelled.labels(examples)
     if kind.tokenizer is None and (options.tokenizer is not None or vectors is not None):
         raise SettingError(f"{kind.plural} have no tokens; leave tokenizer and vectors out")
     if options.fixed_vectors and vectors is None:
@@ -88,20 +86,9 @@ def _train(options: TrainClassifierOptions, progress: Progress) -> ClassifierMod
         found = vectors_of_tokens(vectors, learner.vocabulary.tokens(), progress)
         network, initial = _as_wide(network, found), InitialVectors(found, options.fixed_vectors)
     inputs = kind.encode(learner, examples, unit, network)
-    index = {label: i for i, label in enumerate(labels)}
-    if unit == BOX_UNIT:
-        encoded = [
-            Example(own, box_rows(example, cast("PictureLabelling", network).frame, index))
-            for own, example in zip(inputs, examples, strict=True)
-        ]
-    elif ratings is not None:
-        shares = shares_of(ratings, labels)
-        encoded = [Example(own, share) for own, share in zip(inputs, shares[:, None], strict=True)]
-    else:
-        encoded = [
-            Example(own, label_indices(example.labels, index)) for own, example in zip(inputs, examples, strict=True)
-        ]
-    data = split(encoded, training.valid_share, training.seed, boxes=unit == BOX_UNIT)
+    targets = labelled.targets(examples, labels, network)
+    encoded = [Example(own, target) for own, target in zip(inputs, targets, strict=True)]
+    data = split(encoded, training.valid_share, training.seed, labelled.labels_of_target)
     classifier, learnt = train_from_scratch(
         network, labels, unit, learner.vocabulary_size, data, training, run, vectors=initial, inputs=kind.plural
     )

@@ -1,1 +1,3 @@
 """Choosing from corpora: filter, detect, rank."""
+
+USES = ()

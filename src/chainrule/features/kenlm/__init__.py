@@ -1,1 +1,3 @@
 """KenLM's programs and module, with our models."""
+
+USES = ()

@@ -1,1 +1,3 @@
 """Reading times predicted by surprisal."""
+
+USES = ()

@@ -15,7 +15,7 @@ from chainrule.base.options import takes
 from chainrule.base.tables import text_table
 from chainrule.drawing.plots import Axis, Line, line_plot
 from chainrule.errors import SettingError, TextError
-from chainrule.features.compare.config import ReadingTimesOptions
+from chainrule.features.reading.options import ReadingTimesOptions
 from chainrule.features.reading.regression import (
     LAGS,
     Fit,

@@ -12,7 +12,7 @@ from chainrule.cli.shared.models import open_model
 from chainrule.cli.shared.options import FILE, NO_FLAGS, Flags, Json, Overwrite, given_settings
 from chainrule.cli.shared.results import ResultOptions, check_plot, check_table
 from chainrule.cli.shared.screen import progress_bar
-from chainrule.features.compare.config import ReadingTimesOptions
+from chainrule.features.reading.options import ReadingTimesOptions
 
 
 def reading(

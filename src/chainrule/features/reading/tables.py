@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float64, Int64
     from numpy import ndarray
 
-    from chainrule.features.compare.config import ReadingTimesOptions
+    from chainrule.features.reading.options import ReadingTimesOptions
     from chainrule.text.tables import Record
 
     AnyPath = str | os.PathLike[str]

@@ -1,1 +1,3 @@
 """Sequences given others: translation, summaries, dates."""
+
+USES = ()

@@ -15,7 +15,7 @@ from chainrule.errors import SettingError, TextError
 from chainrule.features.seq2seq.network.cross_attention import WeightLists
 from chainrule.features.seq2seq.network.model import SourceConditionedNetwork, batch_sources, source_length
 from chainrule.features.seq2seq.network.network import Seq2SeqNetwork, build_seq2seq
-from chainrule.features.vision.network.visual_sources import VectorInput
+from chainrule.features.seq2seq.network.vector_sources import VectorInput
 from chainrule.neural.config import settings_of
 from chainrule.neural.scoring import pad, round_up
 from chainrule.protocol import END
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from chainrule.features.seq2seq.network.config import Seq2SeqConfig
-    from chainrule.features.vision.network.body import PictureBody
+    from chainrule.features.seq2seq.network.vector_sources import PictureEncoder
     from chainrule.training.config import InitialVectors, TrainingConfig
     from chainrule.training.job import Setup
 
@@ -172,7 +172,7 @@ def pairs_job(
     training: TrainingConfig,
     origin: dict[str, Any],
     vectors: SideVectors = NO_VECTORS,
-    tuned: Callable[[], PictureBody] | None = None,
+    tuned: Callable[[], PictureEncoder] | None = None,
 ) -> TrainingJob[Seq2SeqNetwork]:
     """A job that trains a seq2seq model on pairs. Raises TextError, SettingError.
 
@@ -206,7 +206,7 @@ def pairs_job(
 
 
 def _build(
-    config: Seq2SeqConfig, sizes: tuple[int, int], vectors: SideVectors, tuned: Callable[[], PictureBody] | None
+    config: Seq2SeqConfig, sizes: tuple[int, int], vectors: SideVectors, tuned: Callable[[], PictureEncoder] | None
 ) -> Seq2SeqNetwork:
     """Raises SettingError."""
     network = _with_vectors(build_seq2seq(config, *sizes), vectors)

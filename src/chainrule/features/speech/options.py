@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chainrule.base.options import option
-from chainrule.features.correct.corrector.config import read_words
 from chainrule.features.speech.search.config import CtcConfig
+from chainrule.text.word_lists import read_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable

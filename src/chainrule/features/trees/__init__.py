@@ -1,1 +1,3 @@
 """Trees and graphs: files of them, networks over them, and a language model of trees."""
+
+USES = ("classify",)

@@ -14,10 +14,10 @@ from chainrule.base.files import check_new_file, replace_file
 from chainrule.base.tables import count_of
 from chainrule.errors import SettingError, TextError
 from chainrule.features.classify.model import ClassifierModel
-from chainrule.features.classify.shown.label_pages import DrawnNode, TreeDrawing, trees_page, trees_svg
 from chainrule.features.trees.structures.arrays import encode_nodes
 from chainrule.features.trees.structures.linearized import tree_text, tree_tokens
 from chainrule.features.trees.structures.tree_files import read_unlabelled, trees_in_brackets
+from chainrule.features.trees.tree_page import DrawnNode, TreeDrawing, trees_page, trees_svg
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

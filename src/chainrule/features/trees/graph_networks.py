@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Float32, Float64, Int64
     from numpy import ndarray
 
-    from chainrule.features.classify.network.config import GraphLabelling
+    from chainrule.features.trees.config import GraphLabelling
     from chainrule.features.trees.structures.arrays import GraphArrays
 
 

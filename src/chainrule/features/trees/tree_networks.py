@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from jaxtyping import Float, Float32, Int64
 
-    from chainrule.features.classify.network.config import TreeLabelling
+    from chainrule.features.trees.config import TreeLabelling
     from chainrule.features.trees.structures.arrays import TreeTokens
 
 
@@ -296,3 +296,8 @@ def _side_by_side(rows: Float[Tensor, "m D"], depth: Depth) -> Float[Tensor, "in
     width = rows.shape[1]
     pairs = rows.new_zeros(2 * depth.inner, width).index_copy(0, 2 * depth.parents + depth.ranks, rows)
     return pairs.view(depth.inner, 2 * width)
+
+
+def tree_body(config: TreeLabelling, vocabulary_size: int, unit: str) -> TreeBody:
+    """Return the body of a classifier of trees, which is the same for all units."""
+    return TreeBody(config, vocabulary_size)

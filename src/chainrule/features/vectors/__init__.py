@@ -1,1 +1,3 @@
 """Word vectors: trained, opened, measured, mapped."""
+
+USES = ()

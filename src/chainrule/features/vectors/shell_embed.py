@@ -23,45 +23,17 @@ from chainrule.cli.shared.results import ResultOptions, is_table
 from chainrule.cli.shared.screen import note, progress_bar
 from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, check_text_target, note_repairs
 from chainrule.decoding.options import EmbeddingConfig, Unit
+from chainrule.kinds import rows
 from chainrule.storage.model_folder import saved_family
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from chainrule.base.progress import Progress
-    from chainrule.features.classify.classification import UnitVectors
     from chainrule.models.embedding import Embedded, Vectors
     from chainrule.models.embedding_model import EmbeddingModel
-    from chainrule.text.tokenization.vocabulary import Markers
 
 DIGITS = 6  # decimals of numbers in JSON
-
-
-def embed_inputs(
-    model: Path, name: str, output: Path | None, markers: Markers | None, reading: TextOptions, *, overwrite: bool
-) -> None:
-    """Prints or writes the vectors of the inputs in a file, or of their units."""
-    from chainrule.features.classify.inputs import config_of, inputs_of
-    from chainrule.features.classify.model import ClassifierModel
-
-    with progress_bar() as progress:
-        embedder = open_model(model, None, markers, progress, kind=ClassifierModel)
-        kind = inputs_of(embedder.classifier)
-        found: list[UnitVectors] = []
-        if kind.inputs is None:
-            source = reading.corpus(name)
-            if output is not None:
-                check_text_target(output, source, overwrite=overwrite)
-            for block in source.blocks(progress, "embedding"):
-                found += embedder.embed_units(block.documents())
-        elif name == "-" or reading != DEFAULT_READING:
-            raise CycloptsError(msg=f"This classifier reads {kind.plural}: name a file of them, without text options.")
-        else:
-            if output is not None:
-                check_text_target(output, None, overwrite=overwrite)
-            found = embedder.embed_units(kind.inputs(name, config_of(embedder.classifier), progress))
-        is_whole = embedder.classifier.unit == kind.units[0]
-        _write(_of_units(found, is_whole=is_whole), output, overwrite=overwrite)
 
 
 def _write(rows: Iterable[tuple[Vectors, dict[str, Any]]], output: Path | None, *, overwrite: bool) -> None:
@@ -81,7 +53,9 @@ def _rounded(vectors: Vectors) -> list[list[float]]:
     return cast("list[list[float]]", vectors.astype(float).round(DIGITS).tolist())
 
 
-def _of_units(found: Iterable[UnitVectors], *, is_whole: bool) -> Iterator[tuple[Vectors, dict[str, Any]]]:
+def _of_units(
+    found: Iterable[tuple[list[str], Vectors]], *, is_whole: bool
+) -> Iterator[tuple[Vectors, dict[str, Any]]]:
     for units, vectors in found:
         rows = _rounded(vectors)
         yield vectors, {"input": units[0], "vector": rows[0]} if is_whole else {"units": units, "vectors": rows}
@@ -128,12 +102,14 @@ def embed(
     from chainrule.models.embedding_model import EmbeddingModel
 
     given = given_settings(options)
-    if saved_family(model) == "classifier":
+    embed_inputs = rows("embed").get(saved_family(model) or "")
+    if embed_inputs is not None:
         if words or tokens or vocabulary or given:
             raise CycloptsError(msg="A classifier embeds what it labels; leave out the options of units and layers.")
         if output is not None:
             _check_target(output, vocabulary=False)
-        embed_inputs(model, text, output, markers, reading, overwrite=overwrite)
+        found, is_whole = embed_inputs.get()(model, text, output, markers, reading, overwrite=overwrite)
+        _write(_of_units(found, is_whole=is_whole), output, overwrite=overwrite)
         return
     if words + tokens + vocabulary > 1:
         raise CycloptsError(msg="Choose one of --words, --tokens and --vocabulary.")

@@ -336,8 +336,9 @@ class CaptionModel(AnyModel):
 
     def _encoded(self, sources: list[Any], progress: Progress) -> list[Any]:
         """Sources as vectors, so that the encoder reads each picture once."""
+        from chainrule.features.seq2seq.network.vector_sources import check_vectors
         from chainrule.features.vision.network.captioner import attached_body
-        from chainrule.features.vision.network.visual_sources import check_vectors, vectors_of_pictures
+        from chainrule.features.vision.network.visual_sources import vectors_of_pictures
 
         body = attached_body(self.model)
         check_vectors(sources, self.model.network.config, body)

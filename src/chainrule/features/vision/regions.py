@@ -245,8 +245,8 @@ def regions_from_state(settings: object, arrays: Arrays, tokenizer: Tokenizer) -
 
 def check_regions_suit(reader: RegionReader, config: Seq2SeqConfig) -> None:
     """Raises ModelFormatError where a network does not read the vectors that a reader of regions gives."""
+    from chainrule.features.seq2seq.network.vector_sources import SIDES
     from chainrule.features.vision.network.captioner import places_of
-    from chainrule.features.vision.network.visual_sources import SIDES
 
     *_, width = places_of(reader.encoder)
     needs = [("network", config, (reader.width(width), reader.phrase_width, ()))]

@@ -210,6 +210,7 @@ class LabellingConfig:
     """
 
     reads: ClassVar[str] = "text"
+    body: ClassVar[Lazy]  # (configuration, vocabulary size, unit) -> what gives the units of inputs their vectors
     steps_in_epoch: ClassVar[int] = 400
 
     width: int = option(150, "numbers in a hidden vector", least=1, below=MAX_WIDTH)

@@ -199,3 +199,14 @@ def position_vectors(network: Network) -> Float32[ndarray, "T D"]:
             f"{config.positions} positions have no vectors to draw; expected learned, sinusoidal or rotary ones"
         )
     return learned.vectors[learned.offset : learned.offset + config.context].float().cpu().numpy()
+
+
+def sinusoids_2d(width: int, height: int, across: int) -> Float[Tensor, "width height across"]:
+    """Sines and cosines of the row, then of the column (Beyer et al. 2022, section 2)."""
+    quarter = width // 4
+    rates = 1e4 ** -(torch.arange(quarter) / max(1, quarter - 1))
+    rows, columns = (rates[:, None] * torch.arange(count) for count in (height, across))
+    table = torch.zeros(width, height, across)
+    table[: 2 * quarter] = torch.cat((rows.sin(), rows.cos()))[:, :, None]
+    table[2 * quarter : 4 * quarter] = torch.cat((columns.sin(), columns.cos()))[:, None]
+    return table

@@ -1,132 +1,58 @@
-"""Builds classifiers from their configurations, by a table with a line for each; takes them apart for saving."""
+"""Builds classifiers from their configurations, and takes them apart for saving."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from chainrule.base.options import config_from_json
-from chainrule.errors import ModelFormatError, SettingError
+from chainrule.errors import ModelFormatError
 from chainrule.features.classify.network.classifier import FineTunedClassifier, ScratchClassifier, layer_widths
-from chainrule.features.classify.network.config import (
-    LABELLING,
-    BagLabelling,
-    ConvolutionBagLabelling,
-    ConvolutionLabelling,
-    GraphLabelling,
-    GRULabelling,
-    LSTMLabelling,
-    RNNLabelling,
-    TransformerLabelling,
-    TreeLabelling,
-    labelling_name,
-    labelling_settings,
-)
-from chainrule.features.classify.network.texts import (
-    ConvolutionLayers,
-    NoLayers,
-    PairBody,
-    RecurrentLayers,
-    SharedWords,
-    TextBody,
-    TransformerLayers,
-)
-from chainrule.features.trees.graph_networks import GraphBody
-from chainrule.features.trees.tree_networks import TreeBody
-from chainrule.features.vision.network.build import PICTURE_BODIES
-from chainrule.features.vision.network.detector import BoxDetector
+from chainrule.features.classify.network.config import LABELLING, labelling_settings
+from chainrule.features.classify.network.texts import PairBody, SharedWords
+from chainrule.features.classify.units import RATING_UNIT, unit_kind
 from chainrule.models.families.table import FAMILIES, config_of, family_of
 from chainrule.neural.build import build
-from chainrule.neural.layers.basic import layer_stack
 from chainrule.neural.saving import arrays_of, check_layers, filled_network, layers_of, network_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from numpy import ndarray
 
-    from chainrule.features.classify.network.classifier import Body
-    from chainrule.features.classify.network.config import RecurrentLabelling
-    from chainrule.features.vision.network.config import PictureLabelling
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.config.network import LabellingConfig
 
-    Classifier = FineTunedClassifier | ScratchClassifier | BoxDetector
+    Classifier = FineTunedClassifier | ScratchClassifier
     Json = dict[str, Any]
     Arrays = dict[str, ndarray]
 
 
 def build_classifier(
     config: LabellingConfig, labels: Sequence[str], unit: str, vocabulary_size: int, *, compares_words: bool = True
-) -> ScratchClassifier | BoxDetector:
-    """A classifier with initial weights, drawn from torch's random generator.
+) -> Any:
+    """A ScratchClassifier with initial weights, drawn from torch's random generator; or the network of a unit that has
+    one of its own, such as a detector of boxes.
 
-    unit: what is labelled, such as text or word; pair or rating for two inputs; box for a detector. vocabulary_size:
-    the number of tokens that inputs may have; 0 if they have none. compares_words: whether a classifier of two texts
-    reads what words they share, which those saved by older versions do not. Raises SettingError.
+    unit: what is labelled, such as text or word; pair or rating for two inputs. vocabulary_size: the number of tokens
+    that inputs may have; 0 if they have none. compares_words: whether a classifier of two texts reads what words they
+    share, which those saved by older versions do not. Raises SettingError.
     """
-    if unit == "pixel" and not getattr(config, "labels_pixels", False):
-        raise SettingError(
-            f"{labelling_name(config)} labels whole pictures, not pixels; take the network grid, or padded "
-            "convolutions whose pooling divides the size"
-        )
-    is_pair = unit in ("pair", "rating")
+    build = unit_kind(unit).build
+    if build is not None:
+        return build.get()(config, labels, vocabulary_size)
+    is_pair = unit in ("pair", RATING_UNIT)
     # Of a pair, no inputs are dropped, since |a - b| would be the difference of two noises.
     own = replace(config, dropout=0.0) if is_pair and config.reads == "text" else config
-    body: Any = _BODIES[type(config)](own, vocabulary_size, unit)
-    if unit == BoxDetector.unit:
-        return BoxDetector(cast("PictureLabelling", config), body, body.layers.width, labels)
+    body = config.body.get()(own, vocabulary_size, unit)
     if is_pair:
         is_directed = unit == "pair"
         compares = compares_words and config.reads == "text"
         shared = SharedWords(vocabulary_size, is_directed=is_directed) if compares else None
         body = PairBody(body, shared, is_directed=is_directed)
     return ScratchClassifier(config, body, labels, unit)
-
-
-def _bag(config: BagLabelling, vocabulary_size: int, unit: str) -> TextBody:
-    widths = [config.embedding_width, *[config.width] * config.layers]
-    layers = layer_stack(widths, "relu", config.dropout)
-    return TextBody(config, vocabulary_size, unit, NoLayers(widths[0]), "mean", layers, widths[-1])
-
-
-def _recurrent(config: RecurrentLabelling, vocabulary_size: int, unit: str) -> TextBody:
-    return TextBody(config, vocabulary_size, unit, RecurrentLayers(config), config.pooling)
-
-
-def _convolution(config: ConvolutionLabelling, vocabulary_size: int, unit: str) -> TextBody:
-    return TextBody(config, vocabulary_size, unit, ConvolutionLayers(config), "max")
-
-
-def _convolution_bag(config: ConvolutionBagLabelling, vocabulary_size: int, unit: str) -> TextBody:
-    layers = ConvolutionLayers(config, keeps_input=True)
-    return TextBody(config, vocabulary_size, unit, layers, "max", summed=config.embedding_width)
-
-
-def _transformer(config: TransformerLabelling, vocabulary_size: int, unit: str) -> TextBody:
-    settled = replace(config, embedding_width=config.embedding_width or config.width)
-    return TextBody(settled, vocabulary_size, unit, TransformerLayers(settled), "mean")
-
-
-def _tree(config: TreeLabelling, vocabulary_size: int, unit: str) -> TreeBody:
-    return TreeBody(config, vocabulary_size)
-
-
-# (configuration, vocabulary size, unit) -> body, by the type of the configuration.
-_BODIES: dict[type[LabellingConfig], Callable[[Any, int, str], Body[Any]]] = {
-    BagLabelling: _bag,
-    LSTMLabelling: _recurrent,
-    GRULabelling: _recurrent,
-    RNNLabelling: _recurrent,
-    ConvolutionLabelling: _convolution,
-    ConvolutionBagLabelling: _convolution_bag,
-    TransformerLabelling: _transformer,
-    TreeLabelling: _tree,
-    GraphLabelling: GraphBody,
-    **PICTURE_BODIES,
-}
 
 
 def to_state(model: Classifier) -> tuple[Json, Arrays]:
@@ -175,7 +101,7 @@ def _fine_tuned(settings: Json, arrays: Arrays, vocabulary_size: int, base: str)
     return classifier
 
 
-def _from_scratch(settings: Json, arrays: Arrays, vocabulary_size: int) -> ScratchClassifier | BoxDetector:
+def _from_scratch(settings: Json, arrays: Arrays, vocabulary_size: int) -> Any:
     """A network that was trained from scratch. Raises ModelFormatError."""
     own = settings["scratch"]
     name = own.get("network") if isinstance(own, dict) else None
@@ -189,7 +115,7 @@ def _from_scratch(settings: Json, arrays: Arrays, vocabulary_size: int) -> Scrat
         raise ModelFormatError(f"the classifier's unit is {unit!r}; expected what it labels, such as 'text'")
     compares_words = "body.shared.weights" in arrays
 
-    def build_saved() -> ScratchClassifier | BoxDetector:
+    def build_saved() -> Any:
         return build_classifier(config, labels, unit, vocabulary_size, compares_words=compares_words)
 
     return filled_network(build_saved, arrays).eval()
@@ -204,7 +130,7 @@ def array_names(config: LabellingConfig, unit: str) -> list[str]:
 def _labels_of(settings: Json) -> list[str]:
     """Raises ModelFormatError."""
     labels = settings.get("labels")
-    least = 1 if settings.get("unit") == BoxDetector.unit else 2
+    least = unit_kind(settings.get("unit")).least
     if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels) or len(labels) < least:
         raise ModelFormatError(
             f"the labels of the classifier are {labels!r}; expected a list of {least} or more strings"

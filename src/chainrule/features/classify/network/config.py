@@ -1,7 +1,8 @@
-"""Settings of the networks that `train classifier` trains from scratch: what labels texts, trees, graphs or pictures.
+"""Settings of the networks that `train classifier` trains from scratch: those that label texts.
 
-Each is a frozen configuration; LABELLING names them all. `reads` says what inputs a network reads: a key of `INPUTS` in
-`chainrule.features.classify.inputs`.
+Each is a frozen configuration. LABELLING names them all, also those of other features, which are rows of the table
+classify.networks. `reads` says what inputs a network reads: a key of `INPUTS` in `chainrule.features.classify.inputs`;
+`body` makes what gives units their vectors.
 """
 
 from __future__ import annotations
@@ -11,28 +12,20 @@ from typing import ClassVar, Literal
 
 from chainrule.base.options import changed, option
 from chainrule.errors import SettingError
-from chainrule.features.vision.network.config import (
-    AlexNetLabelling,
-    EfficientNetLabelling,
-    GoogLeNetLabelling,
-    GridLabelling,
-    LeNetLabelling,
-    ResNetLabelling,
-    VGGLabelling,
-    ViTLabelling,
-)
+from chainrule.kinds import Lazy, Table
 from chainrule.neural.config.network import LAYERS, MAX_LAYERS, MAX_WIDTH, LabellingConfig, LayersConfig, WordsConfig
 
+_TEXTS = "chainrule.features.classify.network.texts"
+
 Pooling = Literal["last", "mean", "max"]
-TreeCell = Literal["child-sum", "binary", "recursive"]
-GraphCell = Literal["gated", "lstm"]
 Directions = Literal["forward", "both"]
-Binarise = Literal["left", "right", "head"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class BagLabelling(WordsConfig):
     """A bag of vectors: their mean, then layers (the deep averaging network, Iyyer 2015); none: a linear classifier."""
+
+    body: ClassVar[Lazy] = Lazy(f"{_TEXTS}:bag_body")
 
     layers: int = option(0, LAYERS, least=0, below=MAX_LAYERS)
 
@@ -41,6 +34,7 @@ class BagLabelling(WordsConfig):
 class RecurrentLabelling(WordsConfig):
     """Of recurrent networks that label texts or words."""
 
+    body: ClassVar[Lazy] = Lazy(f"{_TEXTS}:recurrent_body")
     cell: ClassVar[Literal["lstm", "gru", "rnn"]]
 
     layers: int = option(1, LAYERS, least=1, below=MAX_LAYERS)
@@ -80,6 +74,8 @@ class RNNLabelling(RecurrentLabelling):
 class ConvolutionLabelling(WordsConfig):
     """Convolutions of several widths, then the maximum over time (Kim 2014)."""
 
+    body: ClassVar[Lazy] = Lazy(f"{_TEXTS}:convolution_body")
+
     width: int = option(100, "filters of each width", least=1, below=MAX_WIDTH)
     filters: tuple[int, ...] = option((3, 4, 5), "tokens that each filter reads", least=1, below=1 << 8)
 
@@ -93,6 +89,7 @@ class ConvolutionLabelling(WordsConfig):
 class ConvolutionBagLabelling(ConvolutionLabelling):
     """A convolution and a bag of vectors side by side, which the labels' layer reads together."""
 
+    body: ClassVar[Lazy] = Lazy(f"{_TEXTS}:convolution_bag_body")
     steps_in_epoch: ClassVar[int] = 100
 
     filters: tuple[int, ...] = changed(ConvolutionLabelling, "filters", (1, 2, 3))
@@ -101,6 +98,8 @@ class ConvolutionBagLabelling(ConvolutionLabelling):
 @dataclass(frozen=True, kw_only=True)
 class TransformerLabelling(WordsConfig):
     """A bidirectional Transformer encoder; the vector of a text is the mean."""
+
+    body: ClassVar[Lazy] = Lazy(f"{_TEXTS}:transformer_body")
 
     width: int = option(128, "numbers in a hidden vector, and in that of a token", least=1, below=MAX_WIDTH)
     embedding_width: int | None = changed(LayersConfig, "embedding_width")  # type: ignore[assignment]  # a Transformer adds to vectors as they are
@@ -114,80 +113,19 @@ class TransformerLabelling(WordsConfig):
             raise SettingError(f"a width of {self.width} cannot be shared by {self.heads} heads of an even width")
 
 
-@dataclass(frozen=True, kw_only=True)
-class TreeLabelling(WordsConfig):
-    """A network over trees, from the leaves to the root: a Tree-LSTM (Tai 2015), or simple recursion (Socher 2011)."""
-
-    reads: ClassVar[str] = "tree"
-
-    cell: TreeCell = option(
-        "child-sum",
-        "child-sum: a Tree-LSTM of any number of children in any order; binary: of two in order; recursive: the simple "
-        "network of two in order",
-    )
-    binarise: Binarise | None = option(
-        None,
-        "of a tree, how nodes of more than two children are read: left: (a b c) as ((a b) c); right: as (a (b c)); "
-        "head: outwards from the node's own word or, without one, from the right-most child that is no punctuation; "
-        "by default as they are, which binary and recursive refuse",
-        is_later=True,
-    )
-
-    @property
-    def most_children(self) -> int | None:
-        """The most children of a node that the network can read; None for any number."""
-        return None if self.cell == "child-sum" else 2
-
-
-@dataclass(frozen=True, kw_only=True)
-class GraphLabelling(WordsConfig):
-    """A network over graphs: gated (Li 2016), or a Graph LSTM (Liang 2016).
-
-    edge_types: that training has seen. means, deviations: of the numbers that nodes hold; empty where they hold words.
-    """
-
-    reads: ClassVar[str] = "graph"
-
-    cell: GraphCell = option(
-        "gated",
-        "of a graph, gated: all nodes read their neighbours at once, step by step; lstm: one node after the other",
-    )
-    steps: int | None = option(
-        None, "gated: how far nodes see, by default 5; lstm: layers, by default 2", least=1, below=MAX_LAYERS
-    )
-    directions: Directions = option("both", "of a graph: both: nodes read their edges both ways")
-    edge_types: tuple[str, ...] = option((), "types of edges, from the training set", is_rare=True)
-    means: tuple[float, ...] = option((), "of the numbers of nodes, from the training set", is_rare=True)
-    deviations: tuple[float, ...] = option((), "of the numbers of nodes, from the training set", is_rare=True)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if len(self.means) != len(self.deviations) or not all(own > 0 for own in self.deviations):
-            raise SettingError(
-                f"there are {len(self.means)} means and {len(self.deviations)} deviations; expected as many, above 0"
-            )
-
-
 # By the name that `train classifier --network` knows.
-LABELLING: dict[str, type[LabellingConfig]] = {
-    "bag": BagLabelling,
-    "lstm": LSTMLabelling,
-    "gru": GRULabelling,
-    "rnn": RNNLabelling,
-    "convolution": ConvolutionLabelling,
-    "convolution-bag": ConvolutionBagLabelling,
-    "transformer": TransformerLabelling,
-    "tree": TreeLabelling,
-    "graph": GraphLabelling,
-    "lenet": LeNetLabelling,
-    "grid": GridLabelling,
-    "alexnet": AlexNetLabelling,
-    "vgg": VGGLabelling,
-    "googlenet": GoogLeNetLabelling,
-    "resnet": ResNetLabelling,
-    "vit": ViTLabelling,
-    "efficientnet": EfficientNetLabelling,
-}
+LABELLING: Table[type[LabellingConfig]] = Table(
+    "classify.networks",
+    {
+        "bag": BagLabelling,
+        "lstm": LSTMLabelling,
+        "gru": GRULabelling,
+        "rnn": RNNLabelling,
+        "convolution": ConvolutionLabelling,
+        "convolution-bag": ConvolutionBagLabelling,
+        "transformer": TransformerLabelling,
+    },
+)
 
 
 def labelling_config(network: LabellingConfig | str) -> LabellingConfig:

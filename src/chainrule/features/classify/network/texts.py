@@ -7,6 +7,7 @@ Legend: B batch, T time, E width of token vectors, D width, U units of all texts
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -19,7 +20,7 @@ from chainrule.base.arguments import check_tokens
 from chainrule.neural.config import MaskedConfig
 from chainrule.neural.encoders.recurrent import set_biases
 from chainrule.neural.encoders.transformer import Transformer
-from chainrule.neural.layers.basic import Embedding, drop
+from chainrule.neural.layers.basic import Embedding, drop, layer_stack
 from chainrule.neural.network import padding_starts
 from chainrule.neural.scoring import pad
 from chainrule.protocol import END, UNKNOWN
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
     from chainrule.features.classify.network.classifier import Body
     from chainrule.features.classify.network.config import (
+        BagLabelling,
+        ConvolutionBagLabelling,
         ConvolutionLabelling,
         Pooling,
         RecurrentLabelling,
@@ -347,3 +350,27 @@ class PairBody(nn.Module):
     def units(self, item: tuple[Any, Any]) -> int:
         """One: a pair has one vector."""
         return 1
+
+
+def bag_body(config: BagLabelling, vocabulary_size: int, unit: str) -> TextBody:
+    widths = [config.embedding_width, *[config.width] * config.layers]
+    layers = layer_stack(widths, "relu", config.dropout)
+    return TextBody(config, vocabulary_size, unit, NoLayers(widths[0]), "mean", layers, widths[-1])
+
+
+def recurrent_body(config: RecurrentLabelling, vocabulary_size: int, unit: str) -> TextBody:
+    return TextBody(config, vocabulary_size, unit, RecurrentLayers(config), config.pooling)
+
+
+def convolution_body(config: ConvolutionLabelling, vocabulary_size: int, unit: str) -> TextBody:
+    return TextBody(config, vocabulary_size, unit, ConvolutionLayers(config), "max")
+
+
+def convolution_bag_body(config: ConvolutionBagLabelling, vocabulary_size: int, unit: str) -> TextBody:
+    layers = ConvolutionLayers(config, keeps_input=True)
+    return TextBody(config, vocabulary_size, unit, layers, "max", summed=config.embedding_width)
+
+
+def transformer_body(config: TransformerLabelling, vocabulary_size: int, unit: str) -> TextBody:
+    settled = replace(config, embedding_width=config.embedding_width or config.width)
+    return TextBody(settled, vocabulary_size, unit, TransformerLayers(settled), "mean")

@@ -1,4 +1,4 @@
-"""Predicted labels as results: of texts, their words, pairs with ratings, pictures, their pixels and boxes."""
+"""Predicted labels as results: of texts, their words, pairs with ratings, and whatever is labelled as a whole."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 from chainrule.base.results import Shown, row
 from chainrule.base.tables import count_of, on_one_line
 from chainrule.features.classify.classification import predict_documents
-from chainrule.features.classify.inputs import inputs_of, predicts_ratings
+from chainrule.features.classify.inputs import inputs_of
+from chainrule.features.classify.units import unit_kind
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from chainrule.base.progress import Progress
     from chainrule.features.classify.classification import Labeller, Predicted
+    from chainrule.features.classify.labelled_pairs import Pair
     from chainrule.features.classify.model import ClassifierModel
-    from chainrule.features.vision.pictures.boxes import Detection
     from chainrule.text.corpus.corpus import Corpus
 
-_AT_ONCE = 64  # pictures in which boxes are found at a time
 _PART_BYTES = 1 << 16  # of text, classified at a time
 
 
@@ -62,29 +62,13 @@ def _ends_in_label(document: str, labels: Collection[str]) -> bool:
 
 def labels_of(classifier: Labeller, inputs: Sequence[Any], found: Sequence[Predicted]) -> Iterator[Shown]:
     """The labels of inputs of a file. found: what was predicted for each."""
-    unit = classifier.unit
-    if unit == "pixel":
-        for picture, prediction in zip(inputs, found, strict=True):
-            yield of_pixels(prediction, picture.name, picture.pixels.shape[1])
-    elif predicts_ratings(classifier):
-        yield from map(of_rating, found)
-    elif unit != inputs_of(classifier).units[0]:
+    shown, kind = unit_kind(classifier.unit).shown, inputs_of(classifier)
+    if shown is not None:
+        yield from map(shown.get(), found, inputs)
+    elif classifier.unit != kind.units[0]:
         yield from map(of_units, found, count(1))
     else:
-        yield from (of_input(own, "picture" if unit == "picture" else "text") for own in found)
-
-
-def boxes_of(detector: ClassifierModel, name: str, progress: Progress) -> Iterator[Shown]:
-    """The boxes in a picture, or in each of a folder or file of them, found a few pictures at a time."""
-    from chainrule.features.vision.pictures.labelled import picture_paths
-    from chainrule.features.vision.pictures.picture import as_picture
-
-    paths = picture_paths(name)
-    for first in range(0, len(paths), _AT_ONCE):
-        progress("finding boxes", first, len(paths))
-        chosen = paths[first : first + _AT_ONCE]
-        found = detector.detect([as_picture(path) for path in chosen], progress=False)
-        yield from map(of_boxes, found, chosen)
+        yield from (of_input(own, kind.field) for own in found)
 
 
 def of_input(prediction: Predicted, name: str = "text") -> Shown:
@@ -106,35 +90,10 @@ def of_units(prediction: Predicted, number: int) -> Shown:
     )
 
 
-def of_rating(prediction: Predicted) -> Shown:
+def of_rating(prediction: Predicted, pair: Pair) -> Shown:
     """Return the predicted rating of a pair."""
     [text], [rating] = prediction.units, prediction.means
     return row(f"{rating:.4f}\t{on_one_line(text)}", {"text": text, "rating": rating})
-
-
-def of_pixels(prediction: Predicted, name: str, columns: int) -> Shown:
-    """Return the shares of the labels of a picture's pixels; in JSON, the label of each as an index, row by row."""
-    values = prediction.log_probs.argmax(1)
-    counts = [(int((values == i).sum()), label) for i, label in enumerate(prediction.labels)]
-    shares = [(label, count / len(values)) for count, label in sorted(counts, reverse=True) if count]
-    return Shown(
-        f"{', '.join(f'{label} {share:.1%}' for label, share in shares)}\t{on_one_line(name)}",
-        {"picture": name, "names": list(prediction.labels), "labels": values.reshape(-1, columns).tolist()},
-        [{"picture": name, "label": label, "share": share} for label, share in shares],
-    )
-
-
-def of_boxes(boxes: Sequence[Detection], name: str) -> Shown:
-    """Return the boxes in a picture."""
-    lines, records = [], []
-    for one in boxes:
-        lines.append(
-            f"{one.label}\t{one.score:.6f}\t{' '.join(f'{side:.1f}' for side in one.box)}\t{on_one_line(name)}"
-        )
-        sides = dict(zip(("left", "top", "right", "bottom"), one.box, strict=True))
-        records.append({"picture": name, "label": one.label, "score": one.score, **sides})
-    shown = [{"box": list(one.box), "label": one.label, "score": one.score} for one in boxes]
-    return Shown("\n".join(lines), {"picture": name, "boxes": shown}, records)
 
 
 def _line(unit: str, label: str, probability: float) -> str:

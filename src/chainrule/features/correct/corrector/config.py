@@ -11,16 +11,10 @@ from typing import Any
 
 from chainrule.base.options import Options, option
 from chainrule.errors import ModelFormatError, SettingError
+from chainrule.text.word_lists import read_words
 
 _KIND = "chainrule_correction"
 _EXPECTED = "settings written by chainrule correct --tune"
-
-
-def read_words(path: Path) -> tuple[str, ...]:
-    """The words of a file, between white space. Raises TextError."""
-    from chainrule.text.corpus.plain_text import lines_of
-
-    return tuple(word for line in lines_of(path) for word in line.split())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ from chainrule.base.arguments import after_prefixes, as_tokens, check_tokens
 from chainrule.base.distributions import check_log_probs
 from chainrule.errors import SettingError
 from chainrule.features.seq2seq.network.cross_attention import WeightLists
-from chainrule.features.vision.network.visual_sources import VectorInput, check_vectors
+from chainrule.features.seq2seq.network.vector_sources import VectorInput, check_vectors
 from chainrule.neural.language_model import NeuralModel, Reading
 from chainrule.neural.layers import state as encoder_states
 from chainrule.neural.scoring import pad

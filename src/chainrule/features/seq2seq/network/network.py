@@ -22,7 +22,7 @@ from chainrule.features.seq2seq.network.cross_attention import Source
 from chainrule.features.seq2seq.network.encoders import build_reader
 from chainrule.features.seq2seq.network.recurrent_decoder import HierarchicalDecoder, RecurrentDecoder
 from chainrule.features.seq2seq.network.transformer_decoder import TransformerDecoder
-from chainrule.features.vision.network.visual_sources import VectorInput
+from chainrule.features.seq2seq.network.vector_sources import VectorInput
 from chainrule.neural.layers.basic import Embedding, Scaled
 from chainrule.neural.layers.output import FullSoftmax
 from chainrule.protocol import BEGIN, END

@@ -1,22 +1,18 @@
-"""Builds the bodies of networks that label pictures, from their configurations."""
+"""Builds the bodies of networks that label pictures, from their configurations.
+
+The last two arguments of bodies are the size of the vocabulary, which pictures have none of, and the labelled unit.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torch import nn
 
+from chainrule.errors import SettingError
+from chainrule.features.classify.network.classifier import ScratchClassifier
+from chainrule.features.classify.network.config import labelling_name
 from chainrule.features.vision.network.body import PictureBody
-from chainrule.features.vision.network.config import (
-    AlexNetLabelling,
-    EfficientNetLabelling,
-    GoogLeNetLabelling,
-    GridLabelling,
-    LeNetLabelling,
-    ResNetLabelling,
-    VGGLabelling,
-    ViTLabelling,
-)
 from chainrule.features.vision.network.convolutions import (
     Convolution,
     LiteLayers,
@@ -29,13 +25,23 @@ from chainrule.features.vision.network.residual import InceptionLayers, Residual
 from chainrule.features.vision.network.vit import Patches, PatchLayers, PatchTransformer, PublishedTransformer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
 
     from chainrule.features.vision.network.body import MapLayers
-    from chainrule.features.vision.network.config import PictureLabelling, PlainConvolutionLabelling
+    from chainrule.features.vision.network.config import (
+        EfficientNetLabelling,
+        GoogLeNetLabelling,
+        GridLabelling,
+        PictureLabelling,
+        PlainConvolutionLabelling,
+        ResNetLabelling,
+        VGGLabelling,
+        ViTLabelling,
+    )
+    from chainrule.neural.config.network import LabellingConfig
 
 
-def _plain(config: PlainConvolutionLabelling, vocabulary_size: int, unit: str) -> PictureBody:
+def plain_body(config: PlainConvolutionLabelling, vocabulary_size: int, unit: str) -> PictureBody:
     count, frame = len(config.channels), config.frame
     kernels = config.kernels * count if len(config.kernels) == 1 else config.kernels
     convolutions = [
@@ -58,7 +64,7 @@ def _plain(config: PlainConvolutionLabelling, vocabulary_size: int, unit: str) -
     return PictureBody(config, layers, pool, config.width)
 
 
-def _grid(config: GridLabelling, vocabulary_size: int, unit: str) -> PictureBody:
+def grid_body(config: GridLabelling, vocabulary_size: int, unit: str) -> PictureBody:
     layers = GridLayers(config, shows_patches=unit == "pixel")
     if unit == "pixel":
         return _of_pixels(config, layers, config.patch, config.width)
@@ -74,7 +80,7 @@ def _of_pixels(config: PictureLabelling, layers: MapLayers, patch: int, width: i
     return PictureBody(config, layers, PixelVectors(layers.width, patch, own, config.frame), own, "pixel")
 
 
-def _vgg(config: VGGLabelling, vocabulary_size: int, unit: str) -> PictureBody:
+def vgg_body(config: VGGLabelling, vocabulary_size: int, unit: str) -> PictureBody:
     frame = config.frame
     convolutions = [
         Convolution(channels, 3, 1, i == count)
@@ -90,13 +96,13 @@ def _vgg(config: VGGLabelling, vocabulary_size: int, unit: str) -> PictureBody:
     )
 
 
-def _googlenet(config: GoogLeNetLabelling, vocabulary_size: int, unit: str) -> PictureBody:
+def googlenet_body(config: GoogLeNetLabelling, vocabulary_size: int, unit: str) -> PictureBody:
     normed = config.norm == "batch"
     layers = InceptionLayers(config.frame.channels, config.blocks, config.width, stem=config.stem, normed=normed)
     return PictureBody(config, layers, _mean(), layers.width)
 
 
-def _resnet(config: ResNetLabelling, vocabulary_size: int, unit: str) -> PictureBody:
+def resnet_body(config: ResNetLabelling, vocabulary_size: int, unit: str) -> PictureBody:
     layers = ResidualLayers(
         config.frame.channels,
         config.layer_blocks,
@@ -108,7 +114,7 @@ def _resnet(config: ResNetLabelling, vocabulary_size: int, unit: str) -> Picture
     return PictureBody(config, layers, _mean(), layers.width)
 
 
-def _vit(config: ViTLabelling, vocabulary_size: int, unit: str) -> PictureBody:
+def vit_body(config: ViTLabelling, vocabulary_size: int, unit: str) -> PictureBody:
     frame = config.frame
     size = (frame.height, frame.width)
     patches = Patches(frame.channels, config.patch, size, config.width, placed=config.placed)
@@ -117,7 +123,7 @@ def _vit(config: ViTLabelling, vocabulary_size: int, unit: str) -> PictureBody:
     return PictureBody(config, PatchLayers(patches, blocks, config.width), _mean(), config.width)
 
 
-def _efficientnet(config: EfficientNetLabelling, vocabulary_size: int, unit: str) -> PictureBody:
+def efficientnet_body(config: EfficientNetLabelling, vocabulary_size: int, unit: str) -> PictureBody:
     layers = LiteLayers(config.frame.channels, config.stages)
     return PictureBody(config, layers, lite_head(layers.width, config.width), config.width)
 
@@ -127,14 +133,11 @@ def _mean() -> nn.Sequential:
     return nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
 
 
-# (configuration, vocabulary size, unit) -> body, by the type of the configuration; the last two are for other inputs.
-PICTURE_BODIES: dict[Any, Callable[[Any, int, str], PictureBody]] = {
-    LeNetLabelling: _plain,
-    GridLabelling: _grid,
-    AlexNetLabelling: _plain,
-    VGGLabelling: _vgg,
-    GoogLeNetLabelling: _googlenet,
-    ResNetLabelling: _resnet,
-    ViTLabelling: _vit,
-    EfficientNetLabelling: _efficientnet,
-}
+def pixel_classifier(config: LabellingConfig, labels: Sequence[str], vocabulary_size: int) -> ScratchClassifier:
+    """Return a classifier of pixels with initial weights. Raises SettingError."""
+    if not getattr(config, "labels_pixels", False):
+        raise SettingError(
+            f"{labelling_name(config)} labels whole pictures, not pixels; take the network grid, or padded "
+            "convolutions whose pooling divides the size"
+        )
+    return ScratchClassifier(config, config.body.get()(config, vocabulary_size, "pixel"), labels, "pixel")

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.features.seq2seq.network.network import Seq2SeqNetwork
+    from chainrule.features.seq2seq.network.vector_sources import VectorInput
     from chainrule.features.vision.network.body import PictureBody
-    from chainrule.features.vision.network.visual_sources import VectorInput
 
     Arrays = dict[str, ndarray]
 

@@ -13,12 +13,15 @@ from chainrule.base.options import changed, option
 from chainrule.errors import SettingError
 from chainrule.features.vision.network.grid_config import GridCell, GridConfig
 from chainrule.features.vision.pictures.picture import Colours, Fit, Frame
+from chainrule.kinds import Lazy
 from chainrule.neural.config.network import (
     LAYERS,
     MAX_LAYERS,
     MAX_WIDTH,
     LabellingConfig,
 )
+
+_BUILD = "chainrule.features.vision.network.build"
 
 Activation = Literal["relu", "tanh"]
 MapPooling = Literal["max", "mean"]
@@ -102,6 +105,8 @@ class PictureLabelling(LabellingConfig):
 class PlainConvolutionLabelling(PictureLabelling):
     """Of networks of convolutions in a row, then hidden layers: the history until 2014."""
 
+    body: ClassVar[Lazy] = Lazy(f"{_BUILD}:plain_body")
+
     channels: tuple[int, ...] = option((), "filters of each convolution", least=1, below=MAX_WIDTH)
     kernels: tuple[int, ...] = option(
         (), "height and width of the filters of each convolution; one number: of all", least=1, below=1 << 8
@@ -176,6 +181,8 @@ class AlexNetLabelling(PlainConvolutionLabelling):
 class VGGLabelling(PictureLabelling):
     """VGG (Simonyan 2014): 3x3 convolutions, 11 to 19 layers deep; batch normalisation came later."""
 
+    body: ClassVar[Lazy] = Lazy(f"{_BUILD}:vgg_body")
+
     depth: int = option(11, "weight layers; of VGG 11, 13, 16 or 19; of ResNets 18, 34, 50, 101 or 152", least=1)
     channels: tuple[int, ...] = option(
         (64, 128, 256, 512, 512), "filters of the convolutions of each block", least=1, below=MAX_WIDTH
@@ -201,6 +208,8 @@ class VGGLabelling(PictureLabelling):
 class GoogLeNetLabelling(PictureLabelling):
     """GoogLeNet (Szegedy 2015): inception blocks, filters of several sizes side by side."""
 
+    body: ClassVar[Lazy] = Lazy(f"{_BUILD}:googlenet_body")
+
     blocks: tuple[int, ...] = option((2, 5, 2), "blocks of each group, or of each layer of a ResNet", least=1)
     stem: Stem = option("small", "small: a 3x3 convolution; large: 7x7 and pooling, for pictures of 224 pixels")
     norm: MapNorm = changed(PlainConvolutionLabelling, "norm", "batch")
@@ -220,6 +229,8 @@ class GoogLeNetLabelling(PictureLabelling):
 @dataclass(frozen=True, kw_only=True)
 class ResNetLabelling(PictureLabelling):
     """A residual network (He 2016), 18 to 152 layers deep."""
+
+    body: ClassVar[Lazy] = Lazy(f"{_BUILD}:resnet_body")
 
     depth: int = changed(VGGLabelling, "depth", 18)
     blocks: tuple[int, ...] = option(
@@ -259,6 +270,8 @@ PatchStyle = Literal["modern", "published"]
 class ViTLabelling(PictureLabelling):
     """A Transformer over patches of a picture, ViT (Dosovitskiy 2021)."""
 
+    body: ClassVar[Lazy] = Lazy(f"{_BUILD}:vit_body")
+
     patch: int = option(4, "height and width of a patch, in pixels", least=1, below=1 << 10)
     layers: int = option(6, LAYERS, least=1, below=MAX_LAYERS)
     heads: int = option(4, "attention heads of each layer", least=1, below=1 << 10)
@@ -290,6 +303,8 @@ class ViTLabelling(PictureLabelling):
 class EfficientNetLabelling(PictureLabelling):
     """EfficientNet-Lite0 (Tan 2019): a filter for each channel, between 1x1 convolutions; for photographs."""
 
+    body: ClassVar[Lazy] = Lazy(f"{_BUILD}:efficientnet_body")
+
     size: tuple[int, ...] = changed(PictureLabelling, "size", (224,))
     stages: int = option(
         7, "groups of blocks; small pictures need fewer, since 7 give a map of a 32nd of their size", least=1, below=8
@@ -310,6 +325,8 @@ Corners = Literal["one", "four"]
 @dataclass(frozen=True, kw_only=True)
 class GridLabelling(PictureLabelling):
     """A two-dimensional LSTM (Graves 2007), which also labels pixels."""
+
+    body: ClassVar[Lazy] = Lazy(f"{_BUILD}:grid_body")
 
     cell: GridCell = changed(GridConfig, "cell")
     layers: int = option(1, LAYERS, least=1, below=MAX_LAYERS)

@@ -140,6 +140,12 @@ class BoxDetector(nn.Module):
         return sorted(kept, key=lambda one: -one.score)[:MOST_BOXES]
 
 
+def box_detector(config: PictureLabelling, labels: Sequence[str], vocabulary_size: int) -> BoxDetector:
+    """Return a detector with initial weights, drawn from torch's random generator."""
+    body = config.body.get()(config, vocabulary_size, BoxDetector.unit)
+    return BoxDetector(config, body, body.layers.width, labels)
+
+
 def proposals(raw: Float[Tensor, "B h w 5+C"]) -> Proposals:
     """Splits the numbers that `forward` gives for each place into Proposals."""
     return Proposals(raw[..., 0], raw[..., 1:3].sigmoid(), raw[..., 3:5], raw[..., 5:])

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from chainrule.neural.config import MaskedConfig
 from chainrule.neural.encoders.transformer import Transformer
+from chainrule.neural.layers.positions import sinusoids_2d
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -31,17 +32,6 @@ class Patches(nn.Module):
         """A vector for each patch."""
         maps = cast("Tensor", self.project(x))
         return maps if self.places is None else maps + self.places
-
-
-def sinusoids_2d(width: int, height: int, across: int) -> Float[Tensor, "width height across"]:
-    """Sines and cosines of the row, then of the column (Beyer et al. 2022, section 2)."""
-    quarter = width // 4
-    rates = 1e4 ** -(torch.arange(quarter) / max(1, quarter - 1))
-    rows, columns = (rates[:, None] * torch.arange(count) for count in (height, across))
-    table = torch.zeros(width, height, across)
-    table[: 2 * quarter] = torch.cat((rows.sin(), rows.cos()))[:, :, None]
-    table[2 * quarter : 4 * quarter] = torch.cat((columns.sin(), columns.cos()))[:, None]
-    return table
 
 
 class PatchTransformer(nn.Module):

@@ -1,0 +1,1 @@
+"""What classifiers of pictures label: whole pictures, their pixels, or boxes in them."""
