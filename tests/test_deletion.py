@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from samples import sampled
-from test_architecture import PACKAGE, ROOT_MODULES, USES, WITHOUT_TORCH
+from test_architecture import PACKAGE, ROOT_MODULES, WITHOUT_TORCH, uses
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +35,7 @@ for name in sys.stdin.read().split():
 def users_of(feature: str) -> set[str]:
     """The features that use a feature, or use one that does; itself among them."""
     found = {feature}
-    while more := {name for name, used in USES.items() if used & found} - found:
+    while more := {name for name, used in uses().items() if used & found} - found:
         found |= more
     return found
 

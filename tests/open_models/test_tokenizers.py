@@ -13,7 +13,7 @@ from tiny_tokenizers import TEXTS, begun, byte_level
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 import chainrule
-from chainrule.features.open.sentencepiece import definition_of_file, definition_of_merged, merges_of_scores
+from chainrule.features.open.tokens.sentencepiece import definition_of_file, definition_of_merged, merges_of_scores
 from chainrule.models.files.origin import TokenIdMap
 from chainrule.text.tokenization.subword import Subword
 from chainrule.text.tokenization.tokenizer import Tokenizer as OurTokenizer

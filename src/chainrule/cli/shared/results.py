@@ -86,12 +86,13 @@ TO_SCREEN = ResultOptions()
 
 def check_table(path: Path | None, *inputs: str | os.PathLike[str], overwrite: bool) -> None:
     """Checks, before the work, that a table may be written, if there is a name for it. Raises OutputError."""
+    if path is None:
+        return
     from chainrule.base.files import check_new_file
     from chainrule.text.corpus.writing import check_table_format
 
-    if path is not None:
-        check_table_format(path)
-        check_new_file(path, overwrite=overwrite, inputs=inputs)
+    check_table_format(path)
+    check_new_file(path, overwrite=overwrite, inputs=inputs)
 
 
 def write_table(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
@@ -142,10 +143,12 @@ def check_plot(option: str, path: Path, *inputs: str | os.PathLike[str], overwri
 
 def is_table(path: Path | None) -> bool:
     """Whether the name is that of a table; of verbs that write other files, too."""
+    if path is None:
+        return False
     from chainrule.text.corpus.reading import text_suffix
     from chainrule.text.corpus.writing import TABLES
 
-    return path is not None and text_suffix(str(path)) in TABLES
+    return text_suffix(str(path)) in TABLES
 
 
 def _note(result: Result) -> None:

@@ -17,7 +17,7 @@ from chainrule.errors import ModelFormatError, SettingError
 from chainrule.features.classify.network.config import labelling_settings
 from chainrule.features.open.architecture import ACTIVATIONS
 from chainrule.features.open.importing import open_sides, record_of
-from chainrule.features.open.vocabulary import rows_by_ours
+from chainrule.features.open.tokens.vocabulary import rows_by_ours
 from chainrule.features.seq2seq.network.config import CaptionConfig
 from chainrule.features.vision.network.config import ViTLabelling
 from chainrule.neural.config import settings_of

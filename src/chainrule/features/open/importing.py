@@ -21,8 +21,8 @@ from chainrule.features.open.identify import architecture_of, text_part
 from chainrule.features.open.mapping import Tensors, arrays_of, read_settings, rows_of, untied
 from chainrule.features.open.quantised import unpacked
 from chainrule.features.open.sentence_encoders import read_pooling
-from chainrule.features.open.sentencepiece import definition_of_file
-from chainrule.features.open.vocabulary import (
+from chainrule.features.open.tokens.sentencepiece import definition_of_file
+from chainrule.features.open.tokens.vocabulary import (
     check_ids,
     ends_of,
     numbering_by_markers,

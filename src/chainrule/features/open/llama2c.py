@@ -17,7 +17,7 @@ import numpy as np
 from chainrule.base.files import open_regular, read_file
 from chainrule.errors import ModelFormatError
 from chainrule.features.open.gguf.reading import deinterleave_rotary
-from chainrule.features.open.sentencepiece import SPACE, definition_of_merged, merges_of_scores
+from chainrule.features.open.tokens.sentencepiece import SPACE, definition_of_merged, merges_of_scores
 from chainrule.storage.hugging_face import Checkpoint
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from chainrule.errors import ModelFormatError, SettingError
 from chainrule.features.open.architecture import REQUIRED, SHARING, Rule, Setting
 from chainrule.features.open.network.config import OpenSettings, opened
 from chainrule.features.open.quantised import changed
-from chainrule.features.open.vocabulary import rows_by_ours
+from chainrule.features.open.tokens.vocabulary import rows_by_ours
 from chainrule.features.seq2seq.network.config import Seq2SeqConfig
 from chainrule.storage.config_json import CONFIG
 from chainrule.storage.hugging_face import line_of

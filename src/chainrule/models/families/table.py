@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from chainrule.base.options import config_among
 from chainrule.errors import SettingError
 from chainrule.kinds import kind_named, kind_of_config, kinds
-from chainrule.neural.config.network import without_ngram_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,6 +44,8 @@ def family_of(config: object) -> str:
 
 def config_of(family: str, settings: object) -> Any:
     """Return the settings of a model of a family from its JSON. Raises ModelFormatError."""
+    from chainrule.neural.config.network import without_ngram_memory
+
     return config_among([config.get() for config in kinds()[family].configs], without_ngram_memory(settings))
 
 

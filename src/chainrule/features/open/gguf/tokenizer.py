@@ -11,7 +11,7 @@ import json
 from typing import TYPE_CHECKING, Any, Literal
 
 from chainrule.errors import ModelFormatError
-from chainrule.features.open.sentencepiece import (
+from chainrule.features.open.tokens.sentencepiece import (
     SPACE,
     definition_of_bytes,
     definition_of_merged,

@@ -1,0 +1,1 @@
+"""Vocabularies of checkpoints and tokenizers of SentencePiece, as our tokenizers."""
