@@ -14,7 +14,6 @@ VectorPrecision = Literal["float32", "bfloat16"]
 ReadyChannel = Literal["english", "keyboard", "ocr"]
 CHANNELS: tuple[ReadyChannel, ...] = ("english", "keyboard", "ocr")
 ENGLISH = CHANNELS[0]
-TextFormat = Literal["auto", "text", "markdown", "latex", "html", "code"]
 ChoiceNormalisation = Literal["none", "tokens", "characters", "bytes"]  # by what log P of a given answer is divided
 
 

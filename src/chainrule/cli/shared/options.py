@@ -165,6 +165,7 @@ def flags_of(config: type[DataclassInstance], prefix: str = "") -> Any:
         if is_rare(setting) or setting.metadata.get("flag") is None:
             continue
         kind = _kind_of(setting, hints[setting.name])
+        assert kind is not Any, f"{config.__name__}.{setting.name}: import its type where the class is, or set `reads`"
         is_several = get_origin(kind) is tuple
         default = setting.default if setting.metadata["shown"] and setting.default is not MISSING else None
         shown = Parameter(show_default=False if default in (None, ()) or is_several else partial(_shown, default))

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     Verb = Callable[..., None]
 
+_LAST = ("show", "overwrite", "json")  # of a verb's parameters: how and where results are shown
+
 
 class Part(NamedTuple):
     """A part of a verb.
@@ -30,7 +32,7 @@ class Part(NamedTuple):
 def with_flags(flags: Mapping[str, tuple[Any, Any]]) -> Callable[[Verb], Verb]:
     """Give a function whose last parameter is `flags`, a dictionary, a parameter for each of these, as the shell sees.
 
-    flags: by the name of the parameter, its class and its default.
+    flags: by the name of the parameter, its class and its default. They stand before what says where results go.
     """
 
     def decorate(function: Verb) -> Verb:
@@ -46,7 +48,9 @@ def with_flags(flags: Mapping[str, tuple[Any, Any]]) -> Callable[[Verb], Verb]:
             given = {name: keywords.pop(name, none) for name, (_, none) in flags.items()}
             function(*arguments, **keywords, flags=given)
 
-        with_all.__signature__ = own.replace(parameters=[*shared, *added])  # type: ignore[attr-defined]
+        place = next((i for i, each in enumerate(shared) if each.name in _LAST), len(shared))
+        parameters = [*shared[:place], *added, *shared[place:]]
+        with_all.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
         with_all.__annotations__ = function.__annotations__ | {name: kind for name, (kind, _) in flags.items()}
         return with_all
 

@@ -27,7 +27,6 @@ from chainrule.cli.shared.options import (
 from chainrule.cli.shared.results import ResultOptions, check_page, check_plot, is_table
 from chainrule.cli.shared.screen import progress_bar
 from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, text_for
-from chainrule.drawing.plots import write_plot
 from chainrule.features.corpus.options import DetectOptions
 
 if TYPE_CHECKING:
@@ -112,6 +111,8 @@ def detect(
             measured = measure_detection(loaded, people, machines, progress=progress, **given)
     if machine is not None:
         if plot is not None:
+            from chainrule.drawing.plots import write_plot
+
             write_plot(measured.plot(), plot)
         show.show_all([row("", record) for record in measured.to_records()] if json else [measured])
         return

@@ -57,12 +57,13 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.base.progress import Progress
-    from chainrule.decoding.options import ReadyChannel, TextFormat
+    from chainrule.decoding.options import ReadyChannel
     from chainrule.features.correct.channel.character_channel import Channel
     from chainrule.features.correct.corrector.corrector import LearnedCorrector
     from chainrule.features.correct.corrector.error_models import ErrorModel
     from chainrule.features.correct.corrector.spans import Corrected
     from chainrule.features.correct.measures import CorrectionMeasures, JudgedChanges
+    from chainrule.features.correct.options import TextFormat
     from chainrule.features.rescore.features import TextScorer
     from chainrule.text.corpus.corpus import Paths, Source
     from chainrule.text.tokenization.tokenizer import Tokenizer

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from os import PathLike
 
-    from chainrule.decoding.options import ReadyChannel, TextFormat
+    from chainrule.decoding.options import ReadyChannel
     from chainrule.features.correct.channel.character_channel import Channel
     from chainrule.features.correct.channel.word_channel import WordChannel
     from chainrule.features.correct.corrector.word_index import WordIndex
@@ -34,6 +34,9 @@ Aim = Literal["f0.5", "accuracy"]
 def name_or_path(*names: str) -> Callable[[str], str | Path]:
     """What a flag that takes one of these names, or a file, stands for."""
     return lambda value: value if value in names else Path(value)
+
+
+TextFormat = Literal["auto", "text", "markdown", "latex", "html", "code"]
 
 
 @dataclass(frozen=True, kw_only=True)

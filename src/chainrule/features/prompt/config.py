@@ -6,13 +6,11 @@ Imports nothing heavy: the flags of `chainrule prompt` are made from it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from chainrule.base.options import Options, option
+from chainrule.decoding.options import ChoiceNormalisation  # noqa: TC001  # its hint is read
 from chainrule.errors import SettingError
-
-if TYPE_CHECKING:
-    from chainrule.decoding.options import ChoiceNormalisation
 
 Calibration = Literal["none", "content-free", "pmi", "batch"]
 Match = Literal["exact", "begins", "number"]

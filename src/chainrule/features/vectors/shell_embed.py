@@ -24,7 +24,6 @@ from chainrule.cli.shared.screen import note, progress_bar
 from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, check_text_target, note_repairs
 from chainrule.decoding.options import EmbeddingConfig, Unit
 from chainrule.kinds import rows
-from chainrule.storage.model_folder import saved_family
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -100,6 +99,7 @@ def embed(
     those that labels are read from.
     """
     from chainrule.models.embedding_model import EmbeddingModel
+    from chainrule.storage.model_folder import saved_family
 
     given = given_settings(options)
     embed_inputs = rows("embed").get(saved_family(model) or "")

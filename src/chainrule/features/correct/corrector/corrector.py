@@ -37,13 +37,13 @@ if TYPE_CHECKING:
     from jaxtyping import Float64
     from numpy import ndarray
 
-    from chainrule.decoding.options import TextFormat
     from chainrule.evaluation.token_scores import Speller
     from chainrule.features.correct.corrector.candidates import Grammar
     from chainrule.features.correct.corrector.error_models import ErrorModel
     from chainrule.features.correct.corrector.lattice import Path
     from chainrule.features.correct.corrector.spans import Chunk, RunningText
     from chainrule.features.correct.corrector.word_index import WordIndex
+    from chainrule.features.correct.options import TextFormat
     from chainrule.features.rescore.features import TextScorer
     from chainrule.protocol import Scorer
     from chainrule.text.lookup import Reading

@@ -27,7 +27,7 @@ from chainrule.text.lookup import Piece, Reading, read_pieces
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from chainrule.decoding.options import TextFormat
+    from chainrule.features.correct.options import TextFormat
 
 _SUFFIXES: dict[str, TextFormat] = {
     **dict.fromkeys((".md", ".markdown"), "markdown"),
