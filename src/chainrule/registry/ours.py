@@ -6,7 +6,8 @@ from chainrule.kinds import Lazy, Plugin
 from chainrule.registry.models import KINDS, OPENERS, WRITERS
 from chainrule.registry.verbs import VERBS
 
-_TREES, _VISION = "chainrule.features.trees", "chainrule.features.vision"
+_TREES = "chainrule.features.trees"
+_VISION = "chainrule.features.vision"
 
 # Rows of tables that features have: the table, the name of the row, and what it stands for.
 ROWS = (

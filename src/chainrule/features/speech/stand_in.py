@@ -446,11 +446,8 @@ class BeamSearchDecoderCTC:
         names = sorted(name for name in os.listdir(filepath) if not name.startswith((".", "__")))
         if _ALPHABET not in names:
             raise SettingError(f"{filepath}: has no {_ALPHABET}, only {', '.join(names) or 'nothing'}")
-        has_model = _LANGUAGE_MODEL in names
-        return {
-            "alphabet": os.path.join(filepath, _ALPHABET),
-            "language_model": os.path.join(filepath, _LANGUAGE_MODEL) if has_model else None,
-        }
+        model = os.path.join(filepath, _LANGUAGE_MODEL) if _LANGUAGE_MODEL in names else None
+        return {"alphabet": os.path.join(filepath, _ALPHABET), "language_model": model}
 
     @classmethod
     def load_from_dir(cls, filepath: str, unigram_encoding: str | None = None) -> Self:
@@ -489,11 +486,11 @@ def build_ctcdecoder(
     settings = alpha, beta, unk_score_offset, lm_score_boundary
     if kenlm_model_path is None:
         return BeamSearchDecoderCTC(alphabet)
-    if not isinstance(kenlm_model_path, (str, os.PathLike)) or os.path.isdir(kenlm_model_path):
-        is_open = not isinstance(kenlm_model_path, (str, os.PathLike))
-        model = cast("Model", kenlm_model_path) if is_open else _load(os.fspath(cast("str", kenlm_model_path)))
-        return BeamSearchDecoderCTC(alphabet, FusedLanguageModel(model, unigrams, *settings))
+    if not isinstance(kenlm_model_path, (str, os.PathLike)):
+        return BeamSearchDecoderCTC(alphabet, FusedLanguageModel(kenlm_model_path, unigrams, *settings))
     path = os.fspath(kenlm_model_path)
+    if os.path.isdir(path):
+        return BeamSearchDecoderCTC(alphabet, FusedLanguageModel(_load(path), unigrams, *settings))
     if unigrams is None and path.endswith(".arpa"):
         unigrams = load_unigram_set_from_arpa(path)
     if unigrams is not None:
