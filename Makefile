@@ -18,10 +18,15 @@ PYTEST := OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest -n 2
 # kernels, files or threads, and what torch compiles, for the processor that is there.
 OLD_PROCESSOR := ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=default
 ON_OLD_PROCESSOR := tests/neural $(patsubst %,--ignore tests/neural/test_%.py,products packed_products int8_weights cache_bits steps \
-	network_threads capabilities saving load graph_networks tree_networks picture_networks seq2seq_networks vectors combinations) \
+	network_threads capabilities saving load vectors combinations) \
+	$(wildcard $(patsubst %,tests/features/%.py,classify/test_classifier open/test_opened_transformers open/test_recurrences \
+	seq2seq/test_hard_attention_output trees/test_tree_language_model vision/test_box_detector \
+	vision/test_grid_language_model vision/test_grids vision/test_inside_pictures vision/test_region_vectors)) \
 	tests/training/test_training.py --deselect tests/training/test_training.py::test_a_compiled_network_learns_the_same
 MORE_ON_OLD_PROCESSOR := tests/training \
 	$(patsubst %,--ignore tests/training/test_%.py,several_processes sharding minutes sizes resuming eager_optimisers batches) \
+	$(wildcard $(patsubst %,tests/features/%.py,classify/test_labels seq2seq/test_pairs_training \
+	speech/test_ctc_training trees/test_tree_training vision/test_adversarial)) \
 	tests/test_contract.py::test_score_equals_stepping tests/test_contract.py::test_a_beam_of_one_equals_greedy \
 	tests/test_contract.py::test_rows_sum_to_one_and_the_begin_is_never_predicted
 
@@ -56,17 +61,17 @@ on-old-processor: .venv/installed # beside the others: it tells its last line, o
 	@echo "as on an old processor: $$(tail -n 1 .venv/on-old-processor.log)"
 
 test-harness: .venv/harness-installed ## tests with lm-evaluation-harness itself, whose packages have 300 MB
-	$(PYTEST) -n 0 tests/interop/with_lm_eval.py
+	$(PYTEST) -n 0 tests/features/prompt/with_lm_eval.py
 
 test-clients: .clients/installed ## unchanged clients against chainrule serve: openai, llm, LangChain, LiteLLM, lm_eval; 900 MB
-	CLIENTS=$(CURDIR)/.clients/bin/python $(PYTEST) -n 0 tests/interop/with_clients.py
+	CLIENTS=$(CURDIR)/.clients/bin/python $(PYTEST) -n 0 tests/features/serve/with_clients.py
 
 spark: .venv/spark-installed ## pyspark, 460 MB, and the tests of it; needs Java 17: apt install openjdk-17-jre-headless
 	@test -n "$(JAVA)" || { echo "there is no Java; install one: apt install openjdk-17-jre-headless"; exit 1; }
-	$(PYTEST) -n 0 tests/spark
+	$(PYTEST) -n 0 tests/features/spark
 
 interop: .interop/installed ## weights that others trained, 530 MB, give the figures that they give elsewhere
-	$(if $(AIDREAMS),AIDREAMS=$(AIDREAMS)) $(PYTEST) -n 0 -rP tests/interop/real_weights.py
+	$(if $(AIDREAMS),AIDREAMS=$(AIDREAMS)) $(PYTEST) -n 0 -rP tests/features/open/real_weights.py
 
 lint: .venv/installed
 	$(BIN)/ruff check src tests bench docs release
@@ -78,7 +83,7 @@ docs: .venv/docs-installed ## the guide as a website that opens offline: site/in
 	@echo "no warnings; open site/index.html"
 
 test-docs: docs ## opens every page of it in Chromium from files, follows every link, searches, and counts requests to other hosts: none
-	$(PYTEST) -n 0 tests/serving/with_guide.py
+	$(PYTEST) -n 0 tests/with_guide.py
 
 pictures: .venv/installed ## photographs the explorer and runs the commands of the gallery, with models trained on the spot; needs Chromium
 	$(BIN)/python docs/explorer_pictures.py

@@ -22,7 +22,7 @@ from machine import circumstances
 
 import chainrule
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "serving"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from browser import Browser, Page  # the tests' own
 
 _TYPE = """(async keys => {

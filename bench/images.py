@@ -4,7 +4,8 @@
 
 FOLDER holds train/ and test/, each a folder of class folders. Every network is trained by the same loop, with the same
 augmentation. `torchvision` is torchvision's resnet18: the ResNet of depth 18 with the large stem, whose outputs
-tests/neural/test_picture_networks.py shows to be equal; `resnet` has as many multiplications, for small pictures.
+tests/features/vision/test_picture_networks.py shows to be equal; `resnet` has as many multiplications, for small
+pictures.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from urllib.parse import urlencode
 import chainrule
 from chainrule.text.corpus.sample import sample_lines
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "serving"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from browser import CHROMIUM, Browser, Page  # the tests' own
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from pathlib import Path
 from lectures import commands_of, run
 from PIL import Image
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "serving"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from browser import CHROMIUM, Browser  # the tests' own
 
 PAGE = Path(__file__).with_name("gallery.md")

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 gc.disable()  # until all tests are imported, which leaves no garbage
 
 FIXTURES = Path(__file__).parent / "fixtures"
+pytest_plugins = ["shell_fixtures"]  # commands, for tests of verbs
 
 # The same examples on every machine and in every run (`make fuzz` draws others, with the profile `fresh`). How long one
 # takes says nothing: the first may compile kernels, and the machine may be busy.

@@ -119,7 +119,7 @@ def of_next(folder: Path) -> int:
 
 def of_gguf(folder: Path) -> dict[str, int]:
     """Return how many modules `load` imports, and runs, for a tiny LLaMA in a GGUF file, which is made in a folder."""
-    sys.path[:0] = [str(PACKAGE.parents[1] / "tests"), str(PACKAGE.parents[1] / "tests" / "open_models")]
+    sys.path[:0] = [str(PACKAGE.parents[1] / "tests"), str(PACKAGE.parents[1] / "tests" / "features" / "open")]
     from tiny_files import write_gguf
     from tiny_models import CAUSAL, shaken
     from tiny_tokenizers import byte_level
@@ -134,7 +134,7 @@ def of_gguf(folder: Path) -> dict[str, int]:
 
 def of_request(folder: Path) -> int:
     """Return how many modules of ours run from a request for a completion to its answer, by the model of `of_next`."""
-    server = str(PACKAGE.parents[1] / "tests" / "serving")
+    server = str(PACKAGE.parents[1] / "tests" / "features" / "serve")
     before = f"""import sys
 sys.path.insert(0, {server!r})
 from pathlib import Path

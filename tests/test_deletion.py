@@ -11,14 +11,11 @@ import re
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from samples import sampled
 from test_architecture import PACKAGE, ROOT_MODULES, WITHOUT_TORCH, uses
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FEATURES = sorted(path.name for path in (PACKAGE / "features").iterdir() if (path / "__init__.py").exists())
 IMPORT_ALL = """
@@ -97,6 +94,11 @@ def works_without(feature: str, folder: Path, *, all_modules: bool) -> None:
     command, given = [sys.executable, "-c", IMPORT_ALL], "\n".join(modules)
     imported = subprocess.run(command, input=given, env=environment, capture_output=True, text=True, check=False)
     assert imported.returncode == 0, imported.stderr[-1000:]
+
+
+def test_each_feature_has_a_folder_of_tests() -> None:
+    tests = Path(__file__).with_name("features")
+    assert {path.parent.name for path in tests.glob("*/test_*.py")} == set(FEATURES)
 
 
 @pytest.mark.parametrize("feature", sampled(FEATURES, ["exports", "speech", "trees"]))

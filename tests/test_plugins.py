@@ -101,7 +101,7 @@ def test_all_verbs_know_the_model_of_a_plug_in(home: Path) -> None:
     again = json.loads(verb(home, "evaluate", "mixed", "heldout", "--json").stdout)
     assert again["perplexity"] <= measured["perplexity"] * 1.001
     assert "yes" in verb(home, "verify", "mixed", "--distribution").stdout
-    served = verb(home, home / "markov", Path(__file__).with_name("serving"), code=SERVE)
+    served = verb(home, home / "markov", Path(__file__).parent / "features" / "serve", code=SERVE)
     assert served.stdout.splitlines()[-1:] == ["200"], served.stderr
     assert json.loads(served.stdout.splitlines()[0])["finish_reason"] in ("stop", "length")
     listed = json.loads(verb(home, "plugins", "--json").stdout)

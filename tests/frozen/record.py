@@ -126,7 +126,7 @@ def main() -> int:
     arguments = parser.parse_args()
     # One thread, so that sums have one order; set before torch is imported.
     os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    sys.path[:0] = [str(HERE), *(str(HERE.parent / name) for name in ("", "api", "cli", "serving", "training"))]
+    sys.path[:0] = [str(HERE), *(str(HERE.parent / name) for name in ("", "cli", "features/serve", "features/vision"))]
     if unknown := set(arguments.parts) - set(PARTS):
         parser.error(f"there is no part called {', '.join(sorted(unknown))}; expected some of {', '.join(PARTS)}")
     changed = []

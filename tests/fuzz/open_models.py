@@ -6,7 +6,7 @@ import shutil
 import sys
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).parents[1] / "open_models"))
+sys.path.append(str(Path(__file__).parents[1] / "features" / "open"))
 
 from test_gguf_encoders import build, write
 from test_gguf_pairs import write as write_t5
