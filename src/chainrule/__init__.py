@@ -15,6 +15,7 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "verbs.verify": ("verify", "verify_distribution"),
     "verbs.convert": ("convert",),
+    "verbs.plugins": ("plugins",),
     "verbs.mix": ("exchange", "merge", "mix"),
     "verbs.prune": ("prune_by_entropy", "prune_to_text", "prune_to_vocabulary"),
     "features.classify.model": ("ClassifierModel",),

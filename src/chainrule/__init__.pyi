@@ -200,6 +200,7 @@ if TYPE_CHECKING:
     from chainrule.verbs.mix import exchange as exchange
     from chainrule.verbs.mix import merge as merge
     from chainrule.verbs.mix import mix as mix
+    from chainrule.verbs.plugins import plugins as plugins
     from chainrule.verbs.prune import prune_by_entropy as prune_by_entropy
     from chainrule.verbs.prune import prune_to_text as prune_to_text
     from chainrule.verbs.prune import prune_to_vocabulary as prune_to_vocabulary
