@@ -123,12 +123,33 @@ def test_what_is_wrong_with_a_plug_in_is_told_in_a_line_and_all_else_works(home:
     assert refused.returncode == 2
     notes = sorted(refused.stderr.splitlines()[:3])
     assert notes[0].startswith("note: the plug-in broken is left out: broken:PLUGIN cannot be imported: ModuleNotFound")
-    assert notes[1].startswith("note: the plug-in stranger is left out: stranger:PLUGIN is 5; expected a chainrule")
+    assert notes[1].startswith(
+        "note: the plug-in stranger is left out: stranger:PLUGIN is of type int; expected a chainrule"
+    )
     assert notes[2] == (
         "note: the plug-in taker is left out: it brings the verb score, which chainrule has; choose another name"
     )
     unknown = verb(tmp_path, "evaluate", home / "markov", home / "heldout")
     assert "family 'markov' is not known to this version" in unknown.stderr
+    assert "the plug-in that brings it" in unknown.stderr
+    assert "UserWarning" not in unknown.stderr
+
+
+def test_a_row_of_a_plug_in_that_names_nothing_is_told_in_a_line(tmp_path: Path) -> None:
+    (tmp_path / "holes.py").write_text(
+        "from chainrule.kinds import Lazy, Plugin, Verb\n"
+        "PLUGIN = Plugin(verbs=[Verb('hole', 'Use', 'Nothing.', Lazy('holes:nothing'))])\n"
+    )
+    (tmp_path / "words.py").write_text("from chainrule.kinds import Plugin\nPLUGIN = Plugin(verbs=['x'])\n")
+    for name in ("holes", "words"):
+        install(tmp_path, name, f"{name}:PLUGIN")
+    called = verb(tmp_path, "hole")
+    *_, message = called.stderr.splitlines()
+    assert called.returncode == 1
+    assert message.startswith("chainrule: holes:nothing, of a plug-in, cannot be imported: AttributeError: ")
+    listed = verb(tmp_path, "plugins")
+    assert listed.returncode == 0, listed.stderr
+    assert "words:PLUGIN has a row that is none of its table" in listed.stdout
 
 
 def test_the_page_on_plug_ins_has_the_code_of_this_one() -> None:

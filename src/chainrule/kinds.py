@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from chainrule.errors import SettingError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from importlib.metadata import EntryPoint
@@ -27,9 +29,16 @@ class Lazy(NamedTuple):
     target: str
 
     def get(self) -> Any:
-        """Return what the name stands for. Raises ImportError, AttributeError."""
+        """Return what the name stands for. Raises ImportError, AttributeError; of a plug-in's row SettingError."""
         module, _, name = self.target.partition(":")
-        return getattr(import_module(module), name)
+        if module.startswith("chainrule."):
+            return getattr(import_module(module), name)
+        try:
+            return getattr(import_module(module), name)
+        except Exception as error:  # whatever its author's code raises
+            raise SettingError(
+                f"{self.target}, of a plug-in, cannot be imported: {type(error).__name__}: {error}"
+            ) from error
 
     def names(self, value: type) -> bool:
         """Return whether this is the name of a class, without importing anything."""
@@ -174,9 +183,13 @@ def _add(point: EntryPoint) -> str | None:
     except Exception as error:  # whatever its author's code raises
         return f"{point.value} cannot be imported: {type(error).__name__}: {error}"
     if not isinstance(plugin, Plugin):
-        return f"{point.value} is {plugin!r}; expected a chainrule.kinds.Plugin"
+        return f"{point.value} is of type {type(plugin).__name__}; expected a chainrule.kinds.Plugin"
+    try:
+        names = plugin.names()
+    except (AttributeError, TypeError, ValueError) as error:
+        return f"{point.value} has a row that is none of its table: {error}"
     for other, known in _known().items():
-        if taken := plugin.names() & known.names():
+        if taken := names & known.names():
             return f"it brings the {min(taken)}, which {other} has; choose another name"
     _plugins[point.name] = plugin
     return None

@@ -252,6 +252,7 @@ def test_a_table_that_cannot_be_written_is_refused_before_the_work(
         Path("queries.txt.csv").write_text("the river\n")
         command = ("rank", "nowhere/", "--queries", "queries.txt.csv", "--documents", "documents.jsonl")
         assert chainrule(*command, "-o", name, "--overwrite").error == message
+        assert chainrule("evaluate", "nowhere/", "queries.txt.csv", "-o", name, "--overwrite").error == message
     both = chainrule("next", "lm/", "--json", "-o", "rows.csv")
     assert (both.status, "Give either --output or --json" in both.error) == (2, True)
 

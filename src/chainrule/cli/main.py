@@ -28,7 +28,7 @@ from chainrule.cli.verbs import (
     TRAIN,
     VERBS,
 )
-from chainrule.errors import ChainruleError, ModelFormatError, TextError
+from chainrule.errors import ChainruleError, ModelFormatError, SettingError, TextError
 
 _was_collecting = gc.isenabled()
 gc.disable()  # while modules load: they leave no garbage, and collecting takes a sixth of the time
@@ -85,10 +85,14 @@ def run(arguments: list[str], start_seconds: float = 0.0) -> int:
     arguments = [argument for argument in arguments if argument != "--debug"]
     bound = None
     try:
+        kinds.tell_problems_to(_tell_of_plugin)
         arguments = _with_new_names(_with_settings_made(arguments))
         if arguments[:1] == ["--version"] and arguments[1:]:
             raise CycloptsError(msg=f"There is no use for {' '.join(arguments[1:])} after --version.")
-        _add_verbs_of_plugins(arguments)
+        try:
+            _add_verbs_of_plugins(arguments)
+        except SettingError as error:  # there is no verb yet whose options it may name
+            return _fail(str(error), 1, debug)
         verb = _verb(arguments)
         _load(verb)
         command, bound, _ = app.parse_args(arguments, exit_on_error=False, print_error=False)
@@ -135,19 +139,24 @@ def run(arguments: list[str], start_seconds: float = 0.0) -> int:
     return 0
 
 
+def _tell_of_plugin(problem: str) -> None:
+    from chainrule.cli.shared.screen import note
+
+    note(problem)
+
+
 def _add_verbs_of_plugins(arguments: list[str]) -> None:
     """Where our table lacks the verb, look for it in the plug-ins of other packages, whose problems are noted."""
     parent, words = (train, arguments[1:]) if arguments[:1] == ["train"] else (app, arguments)
     if not words or words[0].startswith("-") or words[0] in parent:
         return
-    from chainrule.cli.shared.screen import note
-
-    kinds.tell_problems_to(note)
     plugins, _ = kinds.read_plugins()
     for verb in (verb for name, plugin in plugins.items() if name != "chainrule" for verb in plugin.verbs):
         function: Any = verb.function.target
         if verb.function == kinds.TRAIN_ON_TEXT:
             function = kinds.TRAIN_ON_TEXT.get()(verb)
+        elif verb.name == " ".join(arguments[: 1 + (parent is train)]):
+            function = verb.function.get()  # raises SettingError
         home, _, name = verb.name.rpartition(" ")
         group = groups.setdefault(verb.group, Group(verb.group))
         (train if home else app).command(function, name=name, help=verb.help, group=group)

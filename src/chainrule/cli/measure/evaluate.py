@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from os import PathLike
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import CycloptsError, Parameter
@@ -127,7 +128,9 @@ def evaluate(
             raise CycloptsError(msg=f"TEXTS and {name} are both given; choose one.")
         if reading != DEFAULT_READING or any(flags[family] != kind.none for family, kind in _KINDS.items()):
             raise CycloptsError(msg=f"The options that say how to read texts are for TEXTS, not for {name}.")
-    show.check()
+    values = [value for own in flags.values() for value in getattr(own, "__dict__", {}).values()]
+    named = [value for value in values if isinstance(value, str | PathLike)]
+    show.check(*texts, *(minimal_pairs or ()), *(suites or ()), *named)
     if suites is not None:
         if not ends:
             raise CycloptsError(msg="The end of a sentence is in no region; leave out --no-ends.")

@@ -134,6 +134,8 @@ def split(
 
     shares = dict(with_shares("--into", into))
     source = reading.corpus(*texts)
+    if show.output is not None and str(show.output.absolute()) in {str(Path(name).absolute()) for name in shares}:
+        raise CycloptsError(msg=f"--output and --into both name {show.output}; choose another name for the table.")
     show.check(*source.paths, *shares)
     with progress_bar() as progress:
         files = write_split(source, shares, overwrite=show.overwrite, progress=progress)

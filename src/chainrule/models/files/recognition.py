@@ -52,7 +52,8 @@ def class_at(path: Path, opener: Opener | None) -> type[AnyModel] | None:
     kind = kind_named(family)
     if kind is None:
         raise ModelFormatError(
-            f"{path}: family {family!r} is not known to this version; expected one of {', '.join(kinds())}"
+            f"{path}: family {family!r} is not known to this version; expected one of {', '.join(kinds())}, or "
+            "the plug-in that brings it; chainrule plugins lists those that are installed"
         )
     own: type[AnyModel] = kind.model.get()
     return own
