@@ -17,6 +17,7 @@ import pytest
 from samples import sampled
 from test_architecture import PACKAGE, ROOT_MODULES, WITHOUT_TORCH, uses
 
+TESTS = Path(__file__).parent
 FEATURES = sorted(path.name for path in (PACKAGE / "features").iterdir() if (path / "__init__.py").exists())
 IMPORT_ALL = """
 import importlib, sys
@@ -110,3 +111,46 @@ def test_without_a_feature_the_shell_works(feature: str, tmp_path: Path) -> None
 @pytest.mark.parametrize("feature", FEATURES)
 def test_without_a_feature_all_that_does_not_use_it_is_imported(feature: str, tmp_path: Path) -> None:
     works_without(feature, tmp_path, all_modules=True)
+
+
+ROOMS = ("base", "storage", "text", "drawing", "ngram", "neural", "decoding", "evaluation", "training")
+ASKS_FOR_FEATURES = re.compile(r"chainrule\.features|from chainrule import (?:ctc|kenlm)\b|chainrule\.(?:ctc|kenlm)\b")
+OF_ALL_KINDS = {"test_older_formats", "test_jit"}  # folders that each feature has written; kernels of all features
+
+
+def tests_of_the_core() -> list[Path]:
+    """The modules of tests of the core's rooms that need no feature, nor a helper that does."""
+    helpers = {path.stem: path for path in (*TESTS.glob("*.py"), *TESTS.glob("features/open/tiny_*.py"))}
+
+    def asks(path: Path) -> bool:
+        source = path.read_text()
+        used = set(re.findall(r"^\s*(?:from|import) (\w+)", source, re.MULTILINE)) & helpers.keys()
+        return ASKS_FOR_FEATURES.search(source) is not None or any(asks(helpers[name]) for name in used)
+
+    found = [path for name in ROOMS for path in sorted((TESTS / name).glob("test_*.py"))]
+    return [path for path in found if path.stem not in OF_ALL_KINDS and not asks(path)]
+
+
+@pytest.mark.thorough
+def test_without_any_feature_the_tests_of_the_core_pass(tmp_path: Path) -> None:
+    package = tmp_path / "chainrule"
+    shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
+    delete(package, set(FEATURES))
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+    modules = [str(path) for path in tests_of_the_core()]
+    assert len(modules) > 80
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-n",
+        "0",
+        "-m",
+        "not thorough",
+        *modules,
+    ]
+    done = subprocess.run(command, cwd=TESTS.parent, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:]

@@ -231,8 +231,15 @@ def writers() -> list[Writer]:
 
 
 def kinds() -> dict[str, Kind]:
-    """Return the kinds of models by their families, of the plug-ins that have been read, too."""
-    return {kind.family: kind for plugin in _known().values() for kind in plugin.kinds}
+    """Return the kinds of models by their families, of the plug-ins that have been read, too.
+
+    A row of the table `configs` is one more class of settings of a family.
+    """
+    found = {kind.family: kind for plugin in _known().values() for kind in plugin.kinds}
+    for family, config in rows("configs").items():
+        if family in found:
+            found[family] = found[family]._replace(configs=(*found[family].configs, config))
+    return found
 
 
 def kind_named(family: str) -> Kind | None:

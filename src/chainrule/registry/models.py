@@ -8,16 +8,10 @@ _NETWORKS = "chainrule.models.families.networks"
 _SETTINGS = "chainrule.neural.config"
 
 
-def _network(family: str, title: str, config: str, model: Lazy = CAUSAL_NETWORK, opened: str = "") -> Kind:
-    """A row of the core's networks. config: the module and class of its settings, below `chainrule.neural.config`.
-    opened: the class of settings of checkpoints that others trained, where these may have more.
-    """
+def _network(family: str, title: str, config: str, model: Lazy = CAUSAL_NETWORK) -> Kind:
+    """A row of the core's networks. config: the module and class of its settings, below `chainrule.neural.config`."""
     engine = Lazy(f"{_NETWORKS}:{family.replace('-', '_').upper()}")
-    return Kind(family, title, model, engine, (Lazy(f"{_SETTINGS}.{config}"), *_opened(opened)))
-
-
-def _opened(name: str) -> tuple[Lazy, ...]:
-    return (Lazy(f"chainrule.features.open.network.config:{name}"),) if name else ()
+    return Kind(family, title, model, engine, (Lazy(f"{_SETTINGS}.{config}"),))
 
 
 KINDS = (
@@ -62,8 +56,8 @@ KINDS = (
         Lazy("chainrule.features.vision.family:GRID"),
         (Lazy("chainrule.features.vision.network.grid_config:GridConfig"),),
     ),
-    _network("transformer", "a Transformer", "transformer:TransformerConfig", opened="OpenTransformerConfig"),
-    _network("masked", "a masked Transformer", "bidirectional:MaskedConfig", MASKED_MODEL, "OpenMaskedConfig"),
+    _network("transformer", "a Transformer", "transformer:TransformerConfig"),
+    _network("masked", "a masked Transformer", "bidirectional:MaskedConfig", MASKED_MODEL),
     _network("masked-recurrent", "a masked recurrent network", "bidirectional:MaskedRecurrentConfig", MASKED_MODEL),
     _network("two-sided", "a bidirectional recurrent network", "bidirectional:BidirectionalConfig", MASKED_MODEL),
     Kind(
@@ -71,7 +65,7 @@ KINDS = (
         "a text encoder",
         Lazy("chainrule.models.embedding_model:EmbeddingModel"),
         Lazy(f"{_NETWORKS}:TEXT_ENCODER"),
-        (Lazy(f"{_SETTINGS}.bidirectional:TextEncoderConfig"), *_opened("OpenTextEncoderConfig")),
+        (Lazy(f"{_SETTINGS}.bidirectional:TextEncoderConfig"),),
         "networks that others trained: chainrule finetune and embed take it",
     ),
     Kind(

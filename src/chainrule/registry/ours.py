@@ -8,6 +8,7 @@ from chainrule.registry.verbs import VERBS
 
 _TREES = "chainrule.features.trees"
 _VISION = "chainrule.features.vision"
+_OPENED = "chainrule.features.open.network.config"
 
 # Rows of tables that features have: the table, the name of the row, and what it stands for.
 ROWS = (
@@ -45,6 +46,9 @@ ROWS = (
     ("classify.networks", "resnet", Lazy(f"{_VISION}.network.config:ResNetLabelling")),
     ("classify.networks", "vit", Lazy(f"{_VISION}.network.config:ViTLabelling")),
     ("classify.networks", "efficientnet", Lazy(f"{_VISION}.network.config:EfficientNetLabelling")),
+    ("configs", "transformer", Lazy(f"{_OPENED}:OpenTransformerConfig")),
+    ("configs", "masked", Lazy(f"{_OPENED}:OpenMaskedConfig")),
+    ("configs", "text-encoder", Lazy(f"{_OPENED}:OpenTextEncoderConfig")),
     ("embed", "classifier", Lazy("chainrule.features.classify.shell:embed_inputs")),
 )
 
