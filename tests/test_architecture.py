@@ -37,8 +37,6 @@ CORE += ("training", "models", "verbs", "cli", "__main__")
 FLOOR = {room: floor for floor, rooms in enumerate(CORE) for room in rooms.split()}
 # Modules of the root that hand on their feature's module.
 ROOT_MODULES = {"ctc": "speech", "kenlm": "kenlm", "llm_plugin": "serve", "spark": "spark"}
-# Imports from the core to features, and within it upwards, by module: at run time and for types. They only get fewer.
-HELD = Path(__file__).with_name("held_imports.tsv")
 COMPILED_BY = {  # what alone knows Numba
     "chainrule.base.jit",
     "chainrule.base.intrinsics",
@@ -229,39 +227,12 @@ def modules() -> list[Module]:
     ]
 
 
-def upward_imports() -> dict[str, tuple[int, int]]:
-    """By module of the core, how many of its import statements lead upwards: at run time, and for types."""
-    counts: dict[str, tuple[int, int]] = {}
-    for name, _, tree in modules():
-        module = name.removesuffix(".__init__")
-        own = room(module)
-        if own.startswith("features") or not own:
-            continue
-        for_types = {
-            id(inner)
-            for node in nodes(tree)
-            if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
-            for inner in ast.walk(node)
-        }
-        for node in nodes(tree):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("chainrule."):
-                other = room(node.module or "")
-                if other != own and is_upwards(own, other):
-                    at_run_time, types = counts.get(module, (0, 0))
-                    is_type = id(node) in for_types
-                    counts[module] = (at_run_time + (not is_type), types + is_type)
-    return counts
-
-
 def test_imports_point_one_way_and_only_the_shell_prints() -> None:
-    held = upward_imports()
     problems = []
     for name, path, tree in modules():
         module = name.removesuffix(".__init__")
-        if module == "chainrule":
-            continue
-        found = violations(module, tree, is_package=path.name == "__init__.py")
-        problems += [problem for problem in found if module not in held or " imports chainrule." not in problem]
+        if module != "chainrule":
+            problems += violations(module, tree, is_package=path.name == "__init__.py")
     assert not problems
 
 
@@ -276,12 +247,6 @@ def test_features_say_what_features_they_import_and_form_no_circle() -> None:
             imports.setdefault(own.removeprefix("features."), set()).update(others)
     assert uses() == imports
     assert circles(uses()) == []
-
-
-def test_imports_that_are_still_to_go_only_get_fewer() -> None:
-    """More imports than the table says are a step back; where there are fewer, the table has to say so."""
-    rows = (line.split("\t") for line in HELD.read_text().splitlines()[1:])
-    assert {module: (int(at_run_time), int(types)) for module, at_run_time, types in rows} == upward_imports()
 
 
 def test_families_differ_in_families_only() -> None:

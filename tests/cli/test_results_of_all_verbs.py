@@ -257,6 +257,13 @@ def test_a_table_that_cannot_be_written_is_refused_before_the_work(
     assert (both.status, "Give either --output or --json" in both.error) == (2, True)
 
 
+def test_a_table_of_no_rows_is_one_that_opens(folder: Path, chainrule: Callable[..., Result]) -> None:
+    from pyarrow import parquet
+
+    assert chainrule("plugins", "-o", "none.parquet").status == 0
+    assert parquet.read_table("none.parquet").num_rows == 0
+
+
 def without(row: dict[str, Any], names: set[str]) -> dict[str, Any]:
     return {name: value for name, value in row.items() if name not in names}
 

@@ -25,21 +25,22 @@ class MarkovModel(ByContexts):
     def __init__(self, rows, vocabulary_size, reach):
         """rows: a context of reach tokens, a token and its count each, with -1 where a context is shorter."""
         self.rows, self.vocabulary_size, self.reach = rows, vocabulary_size, reach
-        self.followers = defaultdict(list)
+        found = defaultdict(list)
         for *context, token, count in rows.tolist():
-            self.followers[tuple(one for one in context if one >= 0)].append((token, count))
+            found[tuple(one for one in context if one >= 0)].append((token, count))
+        self.followers = {context: np.array(pairs).T for context, pairs in found.items()}
 
     def log_probs_after(self, context):
         probs = np.full(self.vocabulary_size, 1 / (self.vocabulary_size - 1))
         probs[BEGIN] = 0
         for length in range(min(self.reach, len(context)) + 1):
             found = self.followers.get(context[len(context) - length :])
-            if not found:
+            if found is None:
                 break
-            tokens, counts = np.array(found).T
-            probs *= len(found)
+            tokens, counts = found
+            probs *= len(tokens)
             probs[tokens] += counts
-            probs /= len(found) + counts.sum()
+            probs /= len(tokens) + counts.sum()
         with np.errstate(divide="ignore"):
             return np.log(probs).astype(np.float32)
 

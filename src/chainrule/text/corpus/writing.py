@@ -244,12 +244,11 @@ def _parquet_rows(
     yield write
     if _row_count(waiting):
         flush()
-    if writer is None and example is not None:
-        columns = pyarrow.Table.from_pylist([example()]).schema
+    if writer is None:  # a file of no bytes would not be Parquet
+        columns = pyarrow.Table.from_pylist([] if example is None else [example()]).schema
         writer = parquet.ParquetWriter(file, columns)
         writer.write_table(columns.empty_table())
-    if writer is not None:
-        writer.close()
+    writer.close()
 
 
 _ROWS = 1 << 16  # of a Parquet file, written at a time
