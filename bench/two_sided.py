@@ -39,7 +39,7 @@ from neural import print_report
 import chainrule
 from chainrule import NGramConfig, TokenizerConfig, TrainingConfig
 from chainrule.base.tables import markdown_table
-from chainrule.features.classify.labelled_texts import Labelled
+from chainrule.features.classify.labelled.texts import Labelled
 from chainrule.features.classify.training import finetune
 from chainrule.kinds import CAUSAL_NETWORK, MASKED_MODEL, configs_of
 from chainrule.neural.build import build

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.errors import TextError
-from chainrule.features.classify.labelled_texts import Labelled
+from chainrule.features.classify.labelled.texts import Labelled
 from chainrule.features.classify.network.config import LABELLING
 from chainrule.features.trees.structures import graph
 from chainrule.features.trees.structures.tree import labelled

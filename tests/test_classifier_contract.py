@@ -12,7 +12,7 @@ from labelled_inputs import ANIMALS, FOODS, INPUTS_OF, QUICK, log_probs, quick, 
 
 import chainrule
 from chainrule.errors import SettingError, TextError
-from chainrule.features.classify.labelled_texts import Labelled
+from chainrule.features.classify.labelled.texts import Labelled
 from chainrule.features.classify.network.config import LABELLING
 from chainrule.features.trees.structures import graph
 from chainrule.features.trees.structures.tree import Tree, labelled

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from chainrule.evaluation.texts.text_scores import measure_captions as measure_captions
     from chainrule.evaluation.texts.text_scores import measure_summaries as measure_summaries
     from chainrule.evaluation.texts.text_scores import measure_translations as measure_translations
-    from chainrule.features.classify.labelled_pairs import LabelledPair as LabelledPair
-    from chainrule.features.classify.labelled_pairs import Pair as Pair
-    from chainrule.features.classify.labelled_pairs import read_labelled_pairs as read_labelled_pairs
-    from chainrule.features.classify.labelled_texts import Labelled as Labelled
-    from chainrule.features.classify.labelled_texts import UnitLabels as UnitLabels
-    from chainrule.features.classify.labelled_texts import read_labelled as read_labelled
+    from chainrule.features.classify.labelled.pairs import LabelledPair as LabelledPair
+    from chainrule.features.classify.labelled.pairs import Pair as Pair
+    from chainrule.features.classify.labelled.pairs import read_labelled_pairs as read_labelled_pairs
+    from chainrule.features.classify.labelled.texts import Labelled as Labelled
+    from chainrule.features.classify.labelled.texts import UnitLabels as UnitLabels
+    from chainrule.features.classify.labelled.texts import read_labelled as read_labelled
     from chainrule.features.classify.model import ClassifierModel as ClassifierModel
     from chainrule.features.classify.training import finetune as finetune
     from chainrule.features.classify.training import train_classifier as train_classifier

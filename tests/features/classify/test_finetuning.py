@@ -15,7 +15,7 @@ from random_networks import random_network
 import chainrule
 from chainrule.errors import EstimationError, ModelFormatError, SettingError, TextError
 from chainrule.features.classify.classification import labelled_units
-from chainrule.features.classify.labelled_texts import Labelled
+from chainrule.features.classify.labelled.texts import Labelled
 from chainrule.features.classify.network.classifier import layer_widths
 from chainrule.features.classify.network.config import ConvolutionBagLabelling
 from chainrule.features.classify.objective import Example, LabelObjective, split

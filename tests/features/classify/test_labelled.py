@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chainrule.errors import SettingError, TextError
-from chainrule.features.classify.labelled_texts import Labelled, check_labelled, classes_of, read_labelled
+from chainrule.features.classify.labelled.texts import Labelled, check_labelled, classes_of, read_labelled
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from chainrule.features.classify.labelled_texts import LabelledUnit
+    from chainrule.features.classify.labelled.texts import LabelledUnit
 
 
 @pytest.mark.parametrize(

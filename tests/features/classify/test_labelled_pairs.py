@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chainrule.errors import SettingError, TextError
-from chainrule.features.classify.labelled_pairs import Pair, read_labelled_pairs, read_unlabelled_pairs
+from chainrule.features.classify.labelled.pairs import Pair, read_labelled_pairs, read_unlabelled_pairs
 from chainrule.features.trees.structures.tree import Tree
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from labelled_inputs import INPUTS_OF, QUICK, log_probs, small, texts
 
 import chainrule
 from chainrule.errors import SettingError, TextError
-from chainrule.features.classify.labelled_pairs import LabelledPair, Pair
+from chainrule.features.classify.labelled.pairs import LabelledPair, Pair
 from chainrule.text.units import UnitTokens
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from tiny_models import MASKED, save, shaken, transformers
 from tiny_tokenizers import tokenizer_of
 
 import chainrule
-from chainrule.features.classify.labelled_pairs import LabelledPair, Pair
+from chainrule.features.classify.labelled.pairs import LabelledPair, Pair
 from chainrule.features.classify.network.classifier import FineTunedClassifier
 from chainrule.models.files.origin import TokenIdMap
 from chainrule.neural.sentence_pairs import join_sentences

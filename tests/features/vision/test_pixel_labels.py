@@ -13,7 +13,7 @@ from samples import sampled
 
 import chainrule
 from chainrule.errors import SettingError, TextError
-from chainrule.features.classify.labelled_texts import UnitLabels, distinct_labels, label_indices
+from chainrule.features.classify.labelled.texts import UnitLabels, distinct_labels, label_indices
 from chainrule.features.classify.network.build import build_classifier
 from chainrule.features.vision.network.config import GridLabelling, LeNetLabelling
 from chainrule.features.vision.pictures.labelled import read_pixel_labels

@@ -12,7 +12,7 @@ from chainrule.base.distributions import check_log_probs
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
 from chainrule.evaluation.classification import Classification, measure_classification
-from chainrule.features.classify.labelled_texts import distinct_labels, label_indices
+from chainrule.features.classify.labelled.texts import distinct_labels, label_indices
 from chainrule.features.classify.ratings import means_of
 from chainrule.text.tokenization.tokenizer import documents_of
 from chainrule.text.tokenization.vocabulary import MarkerError
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float32
     from numpy import ndarray
 
-    from chainrule.features.classify.labelled_texts import Labelled, LabelledUnit
+    from chainrule.features.classify.labelled.texts import Labelled, LabelledUnit
     from chainrule.text.tokenization.tokenizer import Tokenizer
     from chainrule.text.tokenization.vocabulary import Encoded
 

@@ -22,7 +22,7 @@ from chainrule.features.classify.classification import (
     predict,
     present_texts,
 )
-from chainrule.features.classify.labelled_pairs import (
+from chainrule.features.classify.labelled.pairs import (
     SIDES,
     LabelledPair,
     Pair,
@@ -31,7 +31,7 @@ from chainrule.features.classify.labelled_pairs import (
     read_labelled_pairs,
     read_unlabelled_pairs,
 )
-from chainrule.features.classify.labelled_texts import check_labelled, read_labelled
+from chainrule.features.classify.labelled.texts import check_labelled, read_labelled
 from chainrule.features.classify.ratings import RatingMeasurement, means_of, measure_ratings, ratings_of
 from chainrule.features.classify.units import RATING_UNIT, check_can
 from chainrule.kinds import Lazy, Table
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from chainrule.evaluation.classification import Classification
     from chainrule.features.classify.classification import Labeller, Predicted
-    from chainrule.features.classify.labelled_pairs import Sides
+    from chainrule.features.classify.labelled.pairs import Sides
     from chainrule.text.corpus.records import OnBad
     from chainrule.text.tokenization.tokenizer import Tokenizer
 

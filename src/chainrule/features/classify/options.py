@@ -11,8 +11,8 @@ from chainrule.models.run_options import RunOptions, TokenOptions, VectorOptions
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from chainrule.features.classify.labelled_pairs import LabelledPair
-    from chainrule.features.classify.labelled_texts import Labelled, LabelledUnit
+    from chainrule.features.classify.labelled.pairs import LabelledPair
+    from chainrule.features.classify.labelled.texts import Labelled, LabelledUnit
     from chainrule.models.model import Model
     from chainrule.neural.config.network import LabellingConfig
     from chainrule.text.tokenization.config import TokenizerConfig

@@ -29,7 +29,7 @@ from chainrule.training.run import run_job
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from chainrule.features.classify.labelled_texts import LabelledUnit
+    from chainrule.features.classify.labelled.texts import LabelledUnit
     from chainrule.features.classify.objective import Example, LabelData
     from chainrule.neural.network import Network
     from chainrule.training.config import ClassifierTrainingConfig, FineTuningConfig, InitialVectors, TrainingRun

@@ -63,7 +63,7 @@ def classify(
     """
     from chainrule.features.classify.inputs import PAIR_UNITS, config_of, inputs_of
     from chainrule.features.classify.model import ClassifierModel, check_page
-    from chainrule.features.classify.shown.results import TextLabels, labels_of
+    from chainrule.features.classify.results import TextLabels, labels_of
     from chainrule.features.classify.units import unit_kind
 
     if data is not None and text != "-":

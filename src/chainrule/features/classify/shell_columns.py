@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from chainrule.base.progress import Progress
     from chainrule.cli.shared.texts import TextOptions
     from chainrule.features.classify.inputs import InputKind
-    from chainrule.features.classify.labelled_pairs import Sides
-    from chainrule.features.classify.labelled_texts import LabelledUnit
+    from chainrule.features.classify.labelled.pairs import Sides
+    from chainrule.features.classify.labelled.texts import LabelledUnit
     from chainrule.text.corpus.records import OnBad
 
 
@@ -56,8 +56,8 @@ class LabelledOptions:
     ) -> Sequence[Any]:
         """The labelled inputs of a file. Raises TextError, SettingError; CycloptsError where options are for texts."""
         from chainrule.features.classify.inputs import INPUTS
-        from chainrule.features.classify.labelled_pairs import read_labelled_pairs
-        from chainrule.features.classify.labelled_texts import read_labelled
+        from chainrule.features.classify.labelled.pairs import read_labelled_pairs
+        from chainrule.features.classify.labelled.texts import read_labelled
         from chainrule.features.classify.units import RATING_UNIT
 
         if self == LabelledOptions():
@@ -83,7 +83,7 @@ class LabelledOptions:
 
     def inputs(self, kind: InputKind, name: str, config: Any, progress: Progress) -> Sequence[Any]:
         """The inputs of a file, without labels, of a kind that has files of its own. Raises as `read`."""
-        from chainrule.features.classify.labelled_pairs import read_unlabelled_pairs
+        from chainrule.features.classify.labelled.pairs import read_unlabelled_pairs
 
         if self == LabelledOptions() and kind.inputs is not None:
             return kind.inputs(name, config, progress)

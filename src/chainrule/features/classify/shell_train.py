@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from chainrule.base.progress import Progress
     from chainrule.base.results import Result
-    from chainrule.features.classify.labelled_texts import Labelled, LabelledUnit
+    from chainrule.features.classify.labelled.texts import Labelled, LabelledUnit
     from chainrule.features.classify.model import ClassifierModel
     from chainrule.text.corpus.records import OnBad
 
@@ -97,7 +97,7 @@ def finetune(
     """
     from chainrule.features.classify.classification import check_labels
     from chainrule.features.classify.inputs import digest_of_inputs, kind_of
-    from chainrule.features.classify.labelled_texts import classes_of, word_baseline
+    from chainrule.features.classify.labelled.texts import classes_of, word_baseline
     from chainrule.features.classify.training import finetune as train_classifier
     from chainrule.text.corpus.records import raise_error
     from chainrule.training.checkpoint import is_first_process, remove_checkpoints

@@ -12,7 +12,7 @@ from chainrule.base.arguments import as_list, check_type
 from chainrule.base.options import takes
 from chainrule.errors import SettingError
 from chainrule.features.classify.inputs import default_network, digest_of_inputs, kind_of
-from chainrule.features.classify.labelled_texts import classes_of
+from chainrule.features.classify.labelled.texts import classes_of
 from chainrule.features.classify.model import ClassifierModel
 from chainrule.features.classify.network.config import labelling_config, labelling_name
 from chainrule.features.classify.options import FinetuneOptions, TrainClassifierOptions

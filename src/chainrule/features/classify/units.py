@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chainrule.errors import SettingError
-from chainrule.features.classify.labelled_texts import classes_of, label_indices
+from chainrule.features.classify.labelled.texts import classes_of, label_indices
 from chainrule.features.classify.ratings import ratings_of, scale_of, shares_of
 from chainrule.kinds import Lazy, Table
 
@@ -80,7 +80,7 @@ UNITS: Table[UnitKind] = Table(
             assess=lambda model, examples, progress: model.assess_ratings(examples, progress),
             validated=_rating_figures,
             refused={"assess": "this classifier predicts ratings; measure them with assess_ratings"},
-            shown=Lazy("chainrule.features.classify.shown.results:of_rating"),
+            shown=Lazy("chainrule.features.classify.results:of_rating"),
         )
     },
 )

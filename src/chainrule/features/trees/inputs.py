@@ -10,7 +10,7 @@ import numpy as np
 from chainrule.base.arguments import as_examples, as_instances
 from chainrule.errors import TextError
 from chainrule.features.classify.inputs import InputKind
-from chainrule.features.classify.labelled_pairs import SideKind
+from chainrule.features.classify.labelled.pairs import SideKind
 from chainrule.features.trees.structures.arrays import edge_types, encode_labelled_graphs, encode_nodes, encode_trees
 from chainrule.features.trees.structures.graph import UNITS as GRAPH_UNITS
 from chainrule.features.trees.structures.graph import Graph, LabelledGraph

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Float32, Int64
     from numpy import ndarray
 
-    from chainrule.features.classify.labelled_texts import LabelledUnit
+    from chainrule.features.classify.labelled.texts import LabelledUnit
     from chainrule.neural.config.network import LabellingConfig
     from chainrule.neural.network import Network
     from chainrule.text.units import UnitTokens

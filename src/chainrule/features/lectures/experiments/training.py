@@ -22,7 +22,7 @@ import numpy as np
 
 from chainrule.base.progress import Progress, silent
 from chainrule.drawing.plots import Axis, Line
-from chainrule.features.classify.labelled_texts import Labelled
+from chainrule.features.classify.labelled.texts import Labelled
 from chainrule.features.classify.training import finetune
 from chainrule.features.lectures.datasets.random import Random
 from chainrule.features.lectures.experiments.findings import Findings, in_turn, share_of

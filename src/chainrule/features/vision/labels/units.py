@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from chainrule.features.classify.labelled_texts import classes_of
+from chainrule.features.classify.labelled.texts import classes_of
 from chainrule.features.classify.units import UnitKind
 from chainrule.features.vision.pictures.boxes import box_rows
 from chainrule.kinds import Lazy

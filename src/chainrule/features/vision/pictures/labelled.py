@@ -21,7 +21,7 @@ from chainrule.base.arguments import as_examples
 from chainrule.base.memory import check_fits
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
-from chainrule.features.classify.labelled_texts import UnitLabels
+from chainrule.features.classify.labelled.texts import UnitLabels
 from chainrule.features.vision.pictures.boxes import check_boxes
 from chainrule.features.vision.pictures.codec import SUFFIXES, decode_values
 from chainrule.features.vision.pictures.picture import LabelledPicture, Picture, as_picture, fit_to_frame

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from chainrule.base.progress import Progress
     from chainrule.features.classify.classification import Labeller, Predicted
-    from chainrule.features.classify.labelled_pairs import Pair
+    from chainrule.features.classify.labelled.pairs import Pair
     from chainrule.features.classify.model import ClassifierModel
     from chainrule.text.corpus.corpus import Corpus
 

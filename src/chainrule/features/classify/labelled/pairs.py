@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from chainrule.base.arguments import as_list
 from chainrule.errors import SettingError, TextError
-from chainrule.features.classify.labelled_texts import Labelled, names_column
+from chainrule.features.classify.labelled.texts import Labelled, names_column
 from chainrule.kinds import Table
 from chainrule.text.corpus.csv_table import rows_of
 from chainrule.text.corpus.plain_text import lines_of

@@ -1,0 +1,1 @@
+"""Labelled texts, words and pairs of texts: how files of them are read."""
