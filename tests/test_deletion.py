@@ -118,7 +118,7 @@ ASKS_FOR_FEATURES = re.compile(r"chainrule\.features|from chainrule import (?:ct
 OF_ALL_KINDS = {"test_older_formats", "test_jit"}  # folders that each feature has written; kernels of all features
 
 
-def tests_of_the_core() -> list[Path]:
+def core_tests() -> list[Path]:
     """The modules of tests of the core's rooms that need no feature, nor a helper that does."""
     helpers = {path.stem: path for path in (*TESTS.glob("*.py"), *TESTS.glob("features/open/tiny_*.py"))}
 
@@ -132,12 +132,12 @@ def tests_of_the_core() -> list[Path]:
 
 
 @pytest.mark.thorough
-def test_without_any_feature_the_tests_of_the_core_pass(tmp_path: Path) -> None:
+def test_without_any_feature_the_core_tests_pass(tmp_path: Path) -> None:
     package = tmp_path / "chainrule"
     shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
     delete(package, set(FEATURES))
     environment = {**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
-    modules = [str(path) for path in tests_of_the_core()]
+    modules = [str(path) for path in core_tests()]
     assert len(modules) > 80
     command = [
         sys.executable,
