@@ -120,8 +120,8 @@ OPENERS = (
     ),
     Opener(
         "a binary of KenLM's",
-        Lazy("chainrule.models.files.ngram_files:is_kenlm"),
-        Lazy("chainrule.models.files.ngram_files:open_kenlm"),
+        Lazy("chainrule.features.kenlm.opener:is_kenlm"),
+        Lazy("chainrule.features.kenlm.opener:open_kenlm"),
     ),
     Opener(
         "",
