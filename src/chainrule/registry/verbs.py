@@ -185,7 +185,7 @@ VERBS = (
     _verb(
         "inspect",
         "Look inside",
-        "cli.look.draw:inspect",
+        "features.inspect.shell:inspect",
         "Draw the inside of a recurrent network, a Transformer, or one for pictures.",
     ),
     _verb(

@@ -130,7 +130,7 @@ def attention(
 
 def _without_heads(model: CausalModel, text: str, layer: int, is_wanted: bool) -> Json:
     """Whether heads can be removed and, if that is wanted, what each is worth."""
-    from chainrule.neural.intervention import has_units, log_probs_without, units_of
+    from chainrule.features.inspect.intervention import has_units, log_probs_without, units_of
 
     engine, tokens = model.engine, model.tokenizer.encode_texts([text]).ids[:-1]
     if not (has_units(engine) and len(tokens)):
