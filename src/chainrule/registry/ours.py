@@ -29,6 +29,10 @@ ROWS = (
     ("attention", "tree", Lazy("chainrule.features.trees.draw_trees:attend_tree")),
     ("attention", "classifier", Lazy("chainrule.features.trees.draw_trees:attend_tree")),
     ("attention beside", "caption", Lazy("chainrule.features.vision.attend:attend_picture")),
+    ("beam tree", ".html", Lazy("chainrule.features.inspect.beam_tree:tree_page")),
+    ("beam tree", ".json", Lazy("chainrule.features.inspect.beam_tree:tree_json")),
+    ("beam tree", ".svg", Lazy("chainrule.features.inspect.beam_tree:tree_svg")),
+    ("beam tree", "greedy", Lazy("chainrule.features.inspect.beam_tree:compare_with_greedy")),
     ("classify.inspect", "picture", Lazy("chainrule.features.vision.inspect:inspect_pictures")),
     ("classify.inputs", "tree", Lazy(f"{_TREES}.inputs:TREE")),
     ("classify.inputs", "graph", Lazy(f"{_TREES}.inputs:GRAPH")),
@@ -51,6 +55,7 @@ ROWS = (
     ("configs", "transformer", Lazy(f"{_OPENED}:OpenTransformerConfig")),
     ("configs", "masked", Lazy(f"{_OPENED}:OpenMaskedConfig")),
     ("configs", "text-encoder", Lazy(f"{_OPENED}:OpenTextEncoderConfig")),
+    ("servers", "client", Lazy("chainrule.features.chat.client:Client")),
     ("embed", "classifier", Lazy("chainrule.features.classify.shell:embed_inputs")),
 )
 

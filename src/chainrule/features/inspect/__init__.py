@@ -1,3 +1,3 @@
-"""The inside of a network over a text: gates and cells, and what changes without a head or a layer."""
+"""Pages of what goes on inside: gates along a text, the effect of heads and layers, the tree of a beam search."""
 
 USES = ()

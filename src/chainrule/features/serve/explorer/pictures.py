@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.base.progress import silent
-from chainrule.decoding.beam_tree import compare_with_greedy, tree_json, tree_svg
 from chainrule.decoding.config import BeamConfig, Limits
 from chainrule.drawing.attention import AttentionMaps
 from chainrule.errors import SettingError
+from chainrule.features.inspect.beam_tree import compare_with_greedy, tree_json, tree_svg
 from chainrule.features.seq2seq.model import Seq2SeqModel
 from chainrule.features.serve.explorer.heads import is_special, overview
 from chainrule.features.serve.explorer.records import LONGEST, chosen
