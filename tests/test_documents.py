@@ -196,19 +196,17 @@ def test_the_table_of_decisions_and_the_site_name_every_page_once() -> None:
 
 
 @pytest.mark.parametrize("page", DECISIONS)
-def test_a_page_of_decisions_begins_with_what_holds_today(page: str) -> None:
-    """In about ten lines, which name files that exist; then come dated sections, the newest last."""
+def test_a_page_of_decisions_says_what_holds_today_and_what_was_rejected(page: str) -> None:
+    """In two lists that name files that exist; the last line leads to the record of the past, outside the site."""
     text = (ROOT / page).read_text(encoding="utf-8")
-    first, *dated = re.findall(r"^## (.*)$", text, re.MULTILINE)
-    assert first == "What holds today"
-    dates = [match and match[1] for match in (re.search(r"\((\d{4}-\d\d-\d\d)(, later)?\)$", name) for name in dated)]
-    assert dates
-    assert None not in dates
-    assert dates == sorted(dates, key=str)
-    today = text.split("\n## ")[1]
-    assert 7 <= len(re.findall(r"^- ", today, re.MULTILINE)) <= 12
-    for file in re.findall(r"`([a-z_/]+\.py)`", today):
+    assert re.findall(r"^## (.*)$", text, re.MULTILINE) == ["What holds today", "Rejected"]
+    for section in text.split("\n## ")[1:]:
+        assert "\n- " in section
+    for file in re.findall(r"`([\w/]+\.py)`", text):
         assert (ROOT / "src/chainrule" / file).is_file() or (ROOT / file).is_file(), file
+    name = Path(page).name
+    assert text.splitlines()[-1] == f"[How it came to that](archive/{name})"
+    assert (ROOT / "docs/decisions/archive" / name).is_file()
 
 
 def anchors(page: Path) -> set[str]:
