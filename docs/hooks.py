@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[1]
-ARCHIVE = r"(?:(?:\.\./)*decisions/)?(archive/[\w-]+\.md)(?:#[^)]*)?"  # of the decisions: not on the site
+ARCHIVE = re.compile(r"\[([^\]]+)\]\((archive/[\w-]+\.md)\)")  # links to past decisions, which are not on the site
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -62,7 +62,7 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
     if "/" in page.file.src_uri or page.file.src_uri == "changes.md":
         page.meta["search"] = {"boost": 0.2}
     markdown = re.sub(r"!\[[^\]]*\]\(([^)]+)\.(png|webp)\)", lambda picture: in_both_modes(picture, page), markdown)
-    markdown = re.sub(rf"\[([^\]]+)\]\({ARCHIVE}\)", r"\1: `docs/decisions/\2`", markdown)
+    markdown = ARCHIVE.sub(r"\1: `docs/decisions/\2`", markdown)
     markdown = re.sub(r"\]\(#[^)]+\)", lambda link: re.sub("-+", "-", link[0]), markdown)
     return links_outside(page.file.src_uri).sub(r"](\1\2", markdown)
 
