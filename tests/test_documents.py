@@ -104,7 +104,7 @@ def printed_by_a_shell(command: str) -> bytes:
 WITH_COMMANDS = [page for page in GUIDE if page == "README.md" or {*commands_of(page)} - {*commands_of("README.md")}]
 # Those of the lectures train most; make lectures runs them, too.
 LONG = [
-    *(f"docs/{page}.md" for page in ("lectures", "sentences", "correction", "captions", "detecting", "networks")),
+    *(f"docs/{page}.md" for page in ("lectures", "sentences", "correction", "pictures", "detecting", "networks")),
     *(f"docs/{page}.md" for page in ("by-hand", "attention", "vectors", "gallery")),
 ]
 
@@ -166,7 +166,7 @@ def test_the_python_of_the_readme_runs() -> None:
 def test_the_python_for_those_who_come_from_kenlm_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "kenlm", None)  # put back after the test
     names: dict[str, Any] = {}
-    [code] = blocks("docs/kenlm.md", "python")
+    [code] = blocks("docs/ngrams.md", "python")
     exec(code, names)
     assert names["kenlm"].__name__ == "chainrule.features.kenlm.stand_in"
     assert names["after"] != names["state"]
