@@ -104,8 +104,8 @@ def printed_by_a_shell(command: str) -> bytes:
 WITH_COMMANDS = [page for page in GUIDE if page == "README.md" or {*commands_of(page)} - {*commands_of("README.md")}]
 # Those of the lectures train most; make lectures runs them, too.
 LONG = [
-    *(f"docs/{page}.md" for page in ("lectures", "sentences", "correction", "pictures", "detecting", "networks")),
-    *(f"docs/{page}.md" for page in ("by-hand", "attention", "vectors", "gallery")),
+    *(f"docs/{page}.md" for page in ("lectures", "correction", "pictures", "detecting", "networks")),
+    *(f"docs/{page}.md" for page in ("attention", "vectors", "gallery")),
 ]
 
 
