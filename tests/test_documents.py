@@ -227,6 +227,15 @@ def test_every_verb_is_in_the_guide() -> None:
         assert re.search(rf"chainrule {verb}\b", "\n".join(GUIDE.values())), verb
 
 
+def test_the_page_by_task_names_every_verb_in_its_tables() -> None:
+    rows = [line for line in GUIDE["docs/contents.md"].splitlines() if line.startswith("| ")]
+    assert all("](" in row for row in rows if not re.match(r"\| (task|topic) ", row))  # each leads to a page
+    named = {name for row in rows for name in re.findall(r"`([a-z][a-z0-9 -]*?)(?: --[a-z-]+)?`", row)}
+    verbs = {*VERBS, "train"}
+    assert {name for name in verbs if name not in named} == set()
+    assert named <= verbs
+
+
 @cache
 def is_negative(option: str) -> bool:
     """Whether it turns off another one of a verb: asked of verbs that have that one, since to ask all takes seconds."""
