@@ -89,7 +89,7 @@ pictures: .venv/installed ## photographs the explorer and runs the commands of t
 	$(BIN)/python docs/explorer_pictures.py
 	$(BIN)/python docs/gallery.py
 
-lectures: .venv/installed ## runs every command of the pages of lectures, writes their figures anew and says what moved; MODEL=smollm2.gguf for those of an open model
+lectures: .venv/installed ## runs every command of docs/lectures.md, updates their output there and reports what changed; MODEL=smollm2.gguf for those of an open model
 	$(BIN)/python docs/lectures.py $(if $(MODEL),--model $(MODEL))
 
 bench: .venv/installed ## needs a text: make bench TEXT=train.txt HELDOUT=test.txt

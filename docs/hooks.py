@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[1]
+ARCHIVE = re.compile(r"\[([^\]]+)\]\((archive/[\w-]+\.md)\)")  # links to past decisions, which are not on the site
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -35,6 +36,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     generated = {"commands.md": commands_page(), "names.md": names_page()}
     for page in (ROOT / "docs").rglob("*.md"):
         uri = page.relative_to(ROOT / "docs").as_posix()
+        if uri.startswith("decisions/archive/"):
+            continue
         for _, path in links_outside(uri).findall(page.read_text(encoding="utf-8")):
             copy_page(path, generated)
     for uri, content in generated.items():
@@ -59,6 +62,7 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
     if "/" in page.file.src_uri or page.file.src_uri == "changes.md":
         page.meta["search"] = {"boost": 0.2}
     markdown = re.sub(r"!\[[^\]]*\]\(([^)]+)\.(png|webp)\)", lambda picture: in_both_modes(picture, page), markdown)
+    markdown = ARCHIVE.sub(r"\1: `docs/decisions/\2`", markdown)
     markdown = re.sub(r"\]\(#[^)]+\)", lambda link: re.sub("-+", "-", link[0]), markdown)
     return links_outside(page.file.src_uri).sub(r"](\1\2", markdown)
 

@@ -1,16 +1,16 @@
 """Runs every command of the page of lectures, in one go, and writes its figures anew.
 
-python docs/lectures.py [docs/lectures.md docs/sentences.md] [--folder work/] [--model smollm2.gguf] [--check]
+python docs/lectures.py [docs/lectures.md] [--folder work/] [--model smollm2.gguf] [--check]
 
-What a command prints is in the page where a comment asks for it:
+Output of a command is in the page where a comment asks for it. The comment names the command by words of it that no
+other command of the page has:
 
-    <!-- lines 1-4 of: chainrule next trigram/ "the value of" --top 5 -->
-    <!-- model, perplexity of: chainrule compare trigram/ added/ --text text/test.txt -->
+    <!-- lines 1-4 of: next trigram/ -->
+    <!-- model, perplexity of: compare trigram/ added/ -->
 
-Below it stands a block, indented by four spaces: these lines, or these columns of the table, of what the command
-printed. The script says which blocks changed, and how long each command took. With --check it changes nothing.
-Commands with smollm2.gguf, which stand in blocks of `sh`, run where --model names that file; else they and their
-figures are left alone.
+The block below it, indented by four spaces, has these lines, or these columns of the table, of the command's output.
+The script reports which blocks changed, and how long each command took. With --check it changes nothing. Commands with
+smollm2.gguf, which are in blocks of `sh`, run if --model names that file. Otherwise their output is left unchanged.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import tempfile
 import time
 from pathlib import Path
 
-PAGES = [Path(__file__).with_name(name) for name in ("lectures.md", "sentences.md")]
+PAGES = [Path(__file__).with_name("lectures.md")]
 MODEL = "smollm2.gguf"
 _BLOCK = re.compile(r"^<!-- (?P<part>.+?) of: (?P<command>.+) -->\n\n(?P<text>(?:    .*\n|\n(?=    ))*)", re.MULTILINE)
 _INDENT = "    "
@@ -84,16 +84,15 @@ def run(command: str, folder: Path) -> str:
 def with_figures(text: str, printed: dict[str, str]) -> tuple[str, list[str]]:
     """The page with what commands printed, and a description of each block that differs.
 
-    Raises ValueError where a comment names a command that the page does not have.
+    Raises ValueError where a comment names no command of the page, or several.
     """
     changes = []
+    commands = [*commands_of(text), *of_model(text)]
 
     def block(match: re.Match[str]) -> str:
-        command = match["command"]
-        if command not in printed:
-            if MODEL in command:
-                return match[0]
-            raise ValueError(f"the page has figures of a command that it does not have: {command}")
+        command = named(match["command"], commands)
+        if command not in printed and command in of_model(text):
+            return match[0]
         lines = part_of(printed[command], match["part"])
         new = "\n".join(f"{_INDENT}{line}".rstrip() for line in lines).strip("\n") + "\n"
         if new != match["text"]:
@@ -102,6 +101,14 @@ def with_figures(text: str, printed: dict[str, str]) -> tuple[str, list[str]]:
         return match[0].removesuffix(match["text"]) + new + end
 
     return _BLOCK.sub(block, text), changes
+
+
+def named(words: str, commands: list[str]) -> str:
+    """The only one of the commands that has these words. Raises ValueError where there are none, or several."""
+    having = [command for command in commands if words in command]
+    if len(having) != 1:
+        raise ValueError(f"a comment names {len(having)} commands of the page in place of one: {words}")
+    return having[0]
 
 
 def part_of(printed: str, part: str) -> list[str]:

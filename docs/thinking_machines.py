@@ -2,7 +2,7 @@
 
 python docs/thinking_machines.py docs/drawings/thinking-machines.svg
 
-The numbers are those of docs/by-hand.md, computed here from the same three matrices.
+The numbers are those of docs/by_hand.py, computed here from the same three matrices.
 """
 
 from __future__ import annotations

@@ -104,8 +104,8 @@ def printed_by_a_shell(command: str) -> bytes:
 WITH_COMMANDS = [page for page in GUIDE if page == "README.md" or {*commands_of(page)} - {*commands_of("README.md")}]
 # Those of the lectures train most; make lectures runs them, too.
 LONG = [
-    *(f"docs/{page}.md" for page in ("lectures", "sentences", "correction", "captions", "detecting", "networks")),
-    *(f"docs/{page}.md" for page in ("by-hand", "attention", "vectors", "gallery")),
+    *(f"docs/{page}.md" for page in ("lectures", "correction", "pictures", "detecting", "networks")),
+    *(f"docs/{page}.md" for page in ("attention", "vectors", "gallery")),
 ]
 
 
@@ -166,7 +166,7 @@ def test_the_python_of_the_readme_runs() -> None:
 def test_the_python_for_those_who_come_from_kenlm_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "kenlm", None)  # put back after the test
     names: dict[str, Any] = {}
-    [code] = blocks("docs/kenlm.md", "python")
+    [code] = blocks("docs/ngrams.md", "python")
     exec(code, names)
     assert names["kenlm"].__name__ == "chainrule.features.kenlm.stand_in"
     assert names["after"] != names["state"]
@@ -196,19 +196,17 @@ def test_the_table_of_decisions_and_the_site_name_every_page_once() -> None:
 
 
 @pytest.mark.parametrize("page", DECISIONS)
-def test_a_page_of_decisions_begins_with_what_holds_today(page: str) -> None:
-    """In about ten lines, which name files that exist; then come dated sections, the newest last."""
+def test_a_page_of_decisions_says_what_holds_today_and_what_was_rejected(page: str) -> None:
+    """In two lists that name files that exist; the last line leads to the record of the past, outside the site."""
     text = (ROOT / page).read_text(encoding="utf-8")
-    first, *dated = re.findall(r"^## (.*)$", text, re.MULTILINE)
-    assert first == "What holds today"
-    dates = [match and match[1] for match in (re.search(r"\((\d{4}-\d\d-\d\d)(, later)?\)$", name) for name in dated)]
-    assert dates
-    assert None not in dates
-    assert dates == sorted(dates, key=str)
-    today = text.split("\n## ")[1]
-    assert 7 <= len(re.findall(r"^- ", today, re.MULTILINE)) <= 12
-    for file in re.findall(r"`([a-z_/]+\.py)`", today):
+    assert re.findall(r"^## (.*)$", text, re.MULTILINE) == ["What holds today", "Rejected"]
+    for section in text.split("\n## ")[1:]:
+        assert "\n- " in section
+    for file in re.findall(r"`([\w/]+\.py)`", text):
         assert (ROOT / "src/chainrule" / file).is_file() or (ROOT / file).is_file(), file
+    name = Path(page).name
+    assert text.splitlines()[-1] == f"[How it came to that](archive/{name})"
+    assert (ROOT / "docs/decisions/archive" / name).is_file()
 
 
 def anchors(page: Path) -> set[str]:
@@ -227,6 +225,15 @@ def test_every_verb_is_in_the_guide() -> None:
     assert len(verbs) >= 8
     for verb in verbs:
         assert re.search(rf"chainrule {verb}\b", "\n".join(GUIDE.values())), verb
+
+
+def test_the_page_by_task_names_every_verb_in_its_tables() -> None:
+    rows = [line for line in GUIDE["docs/contents.md"].splitlines() if line.startswith("| ")]
+    assert all("](" in row for row in rows if not re.match(r"\| (task|topic) ", row))  # each leads to a page
+    named = {name for row in rows for name in re.findall(r"`([a-z][a-z0-9 -]*?)(?: --[a-z-]+)?`", row)}
+    verbs = {*VERBS, "train"}
+    assert {name for name in verbs if name not in named} == set()
+    assert named <= verbs
 
 
 @cache

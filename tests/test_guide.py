@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
 from pathlib import Path
 
@@ -21,6 +22,16 @@ def test_the_python_of_a_page_gives_what_it_says(page: str, tmp_path: Path, monk
     told: list[str] = []
     runner.run(test, out=told.append)
     assert runner.failures == 0, "".join(told)
+
+
+def test_the_worked_examples_of_the_lectures_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    text = ast.get_docstring(ast.parse((DOCS / "by_hand.py").read_text(encoding="utf-8"))) or ""
+    test = doctest.DocTestParser().get_doctest(text, {}, "by_hand.py", "by_hand.py", 0)
+    assert len(test.examples) > 80
+    printed: list[str] = []
+    assert doctest.DocTestRunner(verbose=False).run(test, out=printed.append).failed == 0, "".join(printed)
 
 
 def test_the_page_on_measuring_is_among_them() -> None:

@@ -1,4 +1,4 @@
-"""docs/lectures.py, which runs the pages of the lectures and writes their figures anew."""
+"""docs/lectures.py, which runs the page of the lectures and writes its figures anew."""
 
 from __future__ import annotations
 
@@ -69,12 +69,21 @@ def test_parts_are_lines_lines_with_a_word_and_columns(lectures: ModuleType) -> 
         lectures.part_of(TABLE, "model, tokens")
 
 
-def test_figures_without_a_command_are_an_error_unless_they_need_the_open_model(lectures: ModuleType) -> None:
-    page = "<!-- line 1 of: {} -->\n\n    zero\n"
-    with pytest.raises(ValueError, match="a command that it does not have: echo two"):
-        lectures.with_figures(page.format("echo two"), {})
-    command = "chainrule next smollm2.gguf"
-    assert lectures.with_figures(page.format(command), {}) == (page.format(command), [])
+def test_a_comment_names_one_command_by_some_of_its_words(lectures: ModuleType) -> None:
+    page = "```console\n$ echo one\n$ echo one two\n```\n\n<!-- line 1 of: {} -->\n\n    zero\n"
+    printed = {"echo one": "one\n", "echo one two": "one two\n"}
+    assert lectures.with_figures(page.format("one two"), printed)[0].endswith("\n    one two\n")
+    with pytest.raises(ValueError, match="a comment names 0 commands of the page in place of one: echo three"):
+        lectures.with_figures(page.format("echo three"), printed)
+    with pytest.raises(ValueError, match="a comment names 2 commands of the page in place of one: echo one"):
+        lectures.with_figures(page.format("echo one"), printed)
+
+
+def test_figures_of_the_open_model_are_left_alone_without_it(lectures: ModuleType) -> None:
+    page = "```sh\nprintf 'a' | chainrule score smollm2.gguf\n```\n\n<!-- line 1 of: printf 'a' -->\n\n    zero\n"
+    assert lectures.with_figures(page, {}) == (page, [])
+    [command] = lectures.of_model(page)
+    assert lectures.with_figures(page, {command: "one\n"})[0].endswith("\n    one\n")
 
 
 def test_a_command_that_fails_ends_the_run_with_what_it_said(lectures: ModuleType, tmp_path: Path) -> None:
@@ -84,12 +93,12 @@ def test_a_command_that_fails_ends_the_run_with_what_it_said(lectures: ModuleTyp
         lectures.run("cat missing.txt 2>&1 >/dev/null || { echo no such file >&2; false; }", tmp_path)
 
 
-@pytest.mark.parametrize("name", ["lectures.md", "sentences.md"])
-def test_the_figures_of_a_page_are_those_of_its_commands(lectures: ModuleType, name: str) -> None:
-    text = (DOCS / name).read_text(encoding="utf-8")
-    commands = {*lectures.commands_of(text), *lectures.of_model(text)}
+def test_the_figures_of_the_page_are_those_of_its_commands(lectures: ModuleType) -> None:
+    text = (DOCS / "lectures.md").read_text(encoding="utf-8")
+    commands = [*lectures.commands_of(text), *lectures.of_model(text)]
+    assert len(commands) == len({*commands})
     comments = re.findall(r"^<!-- .+? of: (.+) -->\n\n(.*)", text, re.MULTILINE)
     assert len(comments) > 10
-    for command, first in comments:
-        assert command in commands
-        assert first.startswith("    "), f"no figures yet: {command}"
+    for words, first in comments:
+        assert lectures.named(words, commands)
+        assert first.startswith("    "), f"no figures yet: {words}"

@@ -1,4 +1,4 @@
-"""A proxy that notes what clients send and what the server answers, and the table of it in docs/serving.md."""
+"""A proxy that notes what clients send and what the server answers, and the table of it, bench/results/clients.md."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-GUIDE = Path(__file__).parents[3] / "docs" / "serving.md"
+RECORD = Path(__file__).parents[3] / "bench" / "results" / "clients.md"
 BEGIN, END = "<!-- The table is written by make test-clients. -->", "<!-- The end of the table. -->"
 _LONGEST = 170  # characters of a message
 _HOP = {"transfer-encoding", "connection", "keep-alive", "date", "server"}
@@ -144,7 +144,7 @@ def _shown(message: str) -> str:
 
 
 def write_table(table: str) -> None:
-    """Puts the table into the guide."""
-    text = GUIDE.read_text()
+    """Write the table into the record."""
+    text = RECORD.read_text()
     begin, end = text.index(BEGIN) + len(BEGIN), text.index(END)
-    GUIDE.write_text(f"{text[:begin]}\n\n{table}\n\n{text[end:]}")
+    RECORD.write_text(f"{text[:begin]}\n\n{table}\n\n{text[end:]}")

@@ -2,7 +2,7 @@
 of an editor's plugin (make test-clients).
 
 CLIENTS names the Python of an environment with their packages. The server runs as a process of its own, behind a proxy
-that notes what each client sends; a whole run writes the table in docs/serving.md.
+that notes what each client sends; a whole run writes the table in bench/results/clients.md.
 """
 
 from __future__ import annotations
@@ -602,8 +602,8 @@ def test_lm_evaluation_harness(serving: Serving, family: str) -> None:
     assert outs[0]["samples"]["written"] == outs[1]["samples"]["written"]
 
 
-def test_the_table_of_the_guide(serving: Serving) -> None:
-    """Last, and only after all others: what was noted becomes the table in docs/serving.md."""
+def test_the_table_of_clients(serving: Serving) -> None:
+    """Last, and only after all others: what was noted becomes the table in bench/results/clients.md."""
     clients = [*PACKAGES, "Continue"]
     calls = serving.recorder.calls
     if {call.client for call in calls} != set(clients):
