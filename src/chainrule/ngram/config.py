@@ -79,7 +79,7 @@ class NGramConfig:
     """
 
     order: int = option(5, "the longest n-grams; contexts are order - 1 tokens long", flag=None)
-    smoothing: Smoothing = option("modified-kneser-ney", "how counts become probabilities")
+    smoothing: Smoothing = option("modified-kneser-ney", "how probabilities are estimated from counts")
     prune: tuple[int, ...] = option(
         (0,),
         "drop n-grams seen at most this often, by order, unigrams first (0); the last number repeats: 0 0 1. Put texts "

@@ -125,8 +125,8 @@ ModelMarkerRule = Annotated[
 TreeFile = Annotated[
     Path | None,
     Parameter(
-        help="Write everything the beam considered, and the way of greedy search: a picture, .svg; a page with a "
-        "slider through the steps, .html; or .json."
+        help="Write the tree of the beam search, with the path of greedy search: a picture, .svg; a page with a slider "
+        "through the steps, .html; or .json."
     ),
 ]
 

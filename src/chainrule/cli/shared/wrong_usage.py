@@ -42,13 +42,7 @@ _RENAMED = {
 }
 # The same in errors, where the verb is known: it has the option, and none of the setting's own name.
 _RENAMED_IN_ERRORS = {"fields": "--field", "heldout": "--tune", "words": "--cache", "order": "--cache-order"}
-_OF_OTHER_VERBS = {
-    "encoding": "--encoding",
-    "encoding_errors": "--encoding-errors",
-    "allow_pickle": "--allow-pickle",
-    "resume": "--resume",
-    "unit": "--unit",
-}
+_OF_OTHER_VERBS = {"encoding": "--encoding", "allow_pickle": "--allow-pickle", "resume": "--resume"}
 _MODELS = ("model", "models")  # parameters for models
 _TEXTS = (
     "text",
@@ -221,8 +215,9 @@ def in_options(message: str, verb: App) -> str:
     def option_of(match: re.Match[str]) -> str:
         setting, value = match.groups()
         name = names.get(setting) or _OF_OTHER_VERBS.get(setting)
-        if name is None:
+        if name is None and not value.startswith("'"):
             return match[0]
+        name = name or f"--{setting.replace('_', '-')}"  # of another verb
         if value == "False":
             return f"--no-{name.removeprefix('--')}"
         return name if value in ("True", "...") else f"{name} {value.strip(chr(39))}"

@@ -125,7 +125,7 @@ def compare(
         $ chainrule compare lm/ transformer/ --text heldout.txt
 
     With --text, compares saved models. Without it, trains n-gram models on the
-    texts, by default on Python's own documentation, and measures them on
+    texts, by default on Python's documentation, and measures them on
     held-out text. With --minutes, trains networks of every family too, and
     mixes them with the best n-grams; a twentieth of the training text is set
     aside to choose the best weights of networks and mixture. With -o, writes a
@@ -134,7 +134,7 @@ def compare(
     smoothing of n-gram models and a column for each order.
 
     With --labels, trains networks that label texts from scratch, and with
-    --vectors each of them three times: with word vectors learned from nothing,
+    --vectors each of them three times: with word vectors learned from scratch,
     tuned and fixed.
 
     With --source and --target, compares seq2seq models on the same pairs.

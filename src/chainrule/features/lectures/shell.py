@@ -30,7 +30,7 @@ def experiment(
         float | None,
         Number,
         Parameter(
-            help="Of experiments that train networks: train for as many steps as fit this time; by default, for a "
+            help="For experiments that train networks: train for as many steps as fit this time; by default, for a "
             "minute or two."
         ),
     ] = None,
@@ -61,11 +61,13 @@ def experiment(
     dilution: the weight of one key among many, by its score.
     lookups: one head fetches one word, two fetch two.
     nonlinearity: the exclusive or, with linear and other layers.
-    places: opinions trained at one place, and asked for at another.
+    places: opinions trained at one place in a text, and tested at another.
     nesting: the values of nested expressions, beyond the trained depth.
+    probes: what linear probes read from each layer of a Transformer.
+    graphs: a hidden graph along which words are copied, found by attention or not.
     pretraining: few labels, from random weights and from pre-trained ones.
     race: an LSTM and a Transformer, by training tokens and by time.
-    forcing: a decoder that reads the right words in training, or its own.
+    forcing: a decoder trained on the right words, on its predictions, or on both.
     extrapolation: the loss of a position, by how often it was trained.
     scaling: the loss by size and training tokens, with a power law.
     shots: learning from the examples in a prompt.

@@ -78,18 +78,18 @@ def rescore(
         $ chainrule rescore lm/ nbest.jsonl -o best.txt
 
     Ranks by the sum of weight x score over a hypothesis's own scores, + weight
-    x log P under each model, + weight x its number of words. Lists are JSON
+    x log P under each model, + weight x its number of words. N-best lists are JSON
     lines, {"id": "1", "hypotheses": [{"text": "so it goes", "score": -3.1}]},
     with "scores": {"name": -3.1} for several and, optionally, "reference"; or
     those of Moses, Kaldi, ESPnet and SRILM. Of lattices, Kaldi's as text or
     HTK's SLF, the best path is exact where all models are n-gram models; others
-    choose among the --nbest best texts. A lattice that is wrong is named, and
-    the others go on.
+    choose among the --nbest best texts. A lattice with an error is reported and
+    left out.
 
     With references, reports word error rate, character error rate and BLEU
     before, after, and for the oracle, the best possible choice, with 95 %
-    bootstrap intervals. Before: by own scores alone, each with weight 1 or its
-    --weight, even where other weights are loaded or tuned. Tuning keeps the
+    bootstrap intervals. Before: by the scores in the file alone, each with weight 1 or
+    its --weight, even if other weights are loaded or tuned. Tuning keeps the
     first weight fixed. A text that is impossible for a model counts as
     -1,000,000 nats; a note says so, and it is written as null or -inf.
 

@@ -56,7 +56,7 @@ def splitter_of(kind: str) -> Splitter:
     """A splitter by its name, or from a tokenizer.json by its path. Raises SettingError, ModelFormatError."""
     if kind in LEARNED:
         raise SettingError(
-            f"{kind} pieces are learned from a text; name a tokenizer.json, or the folder of a model that has them"
+            f"{kind} subwords are learned from a text; name a tokenizer.json, or the folder of a model that has them"
         )
     if kind in BUILT_IN:
         return splitter_named(kind)

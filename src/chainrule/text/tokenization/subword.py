@@ -302,7 +302,7 @@ def _clean_definition(definition: bytes, source: str) -> tuple[str, dict[str, An
     numbered = vocabulary.values() if isinstance(vocabulary, dict) else ()
     numbers = [number for number in numbered if isinstance(number, int)]
     if numbers and max(numbers) > _MOST_GAPS * len(numbers):  # the library would allocate as many
-        raise ModelFormatError(f"{source}: numbers {len(numbers):,} pieces up to {max(numbers):,}; it is damaged")
+        raise ModelFormatError(f"{source}: numbers {len(numbers):,} tokens up to {max(numbers):,}; it is damaged")
     changes = [described.get("truncation"), described.get("padding"), model.get("dropout")]
     if changes != [None] * len(changes):
         cleaned = {**model, "dropout": None} if "dropout" in model else model

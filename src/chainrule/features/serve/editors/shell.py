@@ -49,8 +49,8 @@ def lsp(
 
     Editors start it, and talk with it by standard input and output: the guide,
     docs/editors.md, has the lines for Neovim, Helix, Emacs and VS Code. It
-    completes words and goes on with the next ones; corrections are remarks in
-    the text, with quick fixes. It reads what the editor has open, and no file.
+    completes words and suggests the next ones; corrections are diagnostics with
+    quick fixes. It reads only what the editor has open, and no file.
     Needs pygls: pip install 'chainrule[lsp]'.
     """
     from chainrule.models.families.table import FAMILIES
