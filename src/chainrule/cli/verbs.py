@@ -5,7 +5,10 @@ from __future__ import annotations
 from chainrule.registry import verbs
 
 DESCRIPTION = "Language models from the n-gram to the Transformer: train, measure, compare and use them."
-TRAIN = "Train a model on text.\n\n    $ chainrule train ngram corpus.txt -o lm/"
+TRAIN = (
+    "Train a model on text.\n\n    $ chainrule train ngram corpus.txt -o lm/\n\n"
+    "The models of plug-ins are not in this list: see chainrule plugins."
+)
 EVERYWHERE = (
     "Every verb also takes these options. --threads N: the number of threads. --exact: compute in float32 with weights "
     "that a file has quantised. --alone: networks score each text in a pass of its own, so that its score does not "

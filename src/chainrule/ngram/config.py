@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from chainrule.base.memory import bytes_shown
-from chainrule.base.options import option
+from chainrule.base.options import called_here, option
 from chainrule.errors import SettingError
 
 MAX_ORDER = 24
@@ -122,7 +122,8 @@ class NGramConfig:
             ("begins", ("one", "all")),
         ):
             if getattr(self, name) not in choices:
-                raise SettingError(f"{name} is {getattr(self, name)!r}; choose one of {', '.join(choices)}")
+                value, known = getattr(self, name), ", ".join(choices)
+                raise SettingError(f"{name} is {value!r}; choose one of {known}{called_here(name, value)}")
         if not 1 <= self.order <= MAX_ORDER:
             raise SettingError(f"order {self.order} is not possible: an n-gram model has an order of 1 to {MAX_ORDER}")
         self._check_prune()

@@ -146,8 +146,9 @@ def check_needs(bound: BoundArguments, verb: Callable[..., Any]) -> None:
     names = {name for name, _, _ in given}
     for name, own, marks in given:
         for needed in (mark.name for mark in marks if isinstance(mark, Needs)):
-            other, _, value = needed.partition(" ")
-            if str(values.get(other)) != value if value else other not in names:
+            others, _, value = needed.partition(" ")
+            other, *more = others.split("|")
+            if str(values.get(other)) != value if value else names.isdisjoint([other, *more]):
                 option = _flag(name, marks)
                 option = f"--no-{option.removeprefix('--')}" if own is False else option
                 needed = next(_flags_of(other, hints), _flag(other, ()))
@@ -271,6 +272,12 @@ def _arguments(verb: App) -> ArgumentCollection:
     if id(verb) not in _assembled:  # 50 ms for a verb of a hundred options
         _assembled[id(verb)] = verb.assemble_argument_collection()
     return _assembled[id(verb)]
+
+
+def names_of(verb: App) -> set[str]:
+    """The options of a verb, with their negative forms and those of every verb, and its positional arguments."""
+    every = (name for argument in _arguments(verb) for name in (argument.name, *argument.names, *argument.negatives))
+    return {"--help", "--threads", *every}
 
 
 def _options(verb: App) -> set[str]:

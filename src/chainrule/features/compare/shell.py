@@ -39,6 +39,7 @@ from chainrule.cli.shared.texts import (
     text_for,
 )
 from chainrule.drawing.plots import has_matplotlib, write_plot
+from chainrule.errors import installing
 from chainrule.features.compare.config import FamiliesOptions, LabelsOptions, SmoothingsOptions
 from chainrule.features.seq2seq.shell_evaluate import NO_PAIRS, PairsOptions, note_left_out, read_pairs_for
 from chainrule.features.serve.explorer.shell import explorer_of
@@ -205,7 +206,7 @@ def _show(
             comparison, report, about=about, command=command, explorer=explorer, overwrite=show.overwrite
         )
         if PAGE in files and not has_matplotlib():
-            note("the page has tables instead of plots, which need pip install 'chainrule[report]'")
+            note(f"the page has tables instead of plots, which need {installing('report')}")
         print(f"{report}: {', '.join(files)}", file=sys.stderr)
     show.show(Shown(f"{about}\n\n{comparison}", comparison.as_json(), comparison.to_records()))
 

@@ -92,6 +92,8 @@ def detect(
     page = output if table is None else None
     if page is not None and machine is not None:
         raise CycloptsError(msg="--output writes a table with --machine: .csv, .tsv, .jsonl or .parquet.")
+    if page is not None and page.suffix.lower() != ".html":
+        raise CycloptsError(msg=f"--output {page}: its name must end in .html, .csv, .tsv, .jsonl or .parquet.")
     show.check(text)
     for option, path in (("--output", page), ("--quiz", quiz)):
         if path is not None:

@@ -7,10 +7,12 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from chainrule.cli.shared.options import Json, Number, Overwrite, WholeNumber
+from chainrule.cli.shared.options import Json, Number, WholeNumber, flag
 from chainrule.cli.shared.results import ResultOptions, check_plot, is_table
 from chainrule.cli.shared.screen import note, progress_bar
+from chainrule.errors import installing
 from chainrule.features.lectures.experiments import Name
+from chainrule.models.run_options import RunOptions
 
 
 def experiment(
@@ -34,7 +36,7 @@ def experiment(
             "minute or two."
         ),
     ] = None,
-    overwrite: Overwrite = False,
+    overwrite: Annotated[bool, flag(RunOptions, "overwrite")] = False,  # it writes NAME.svg
     json: Json = False,
 ) -> None:
     """Measure what textbooks claim of language models, with a table and a plot.
@@ -86,7 +88,7 @@ def experiment(
     with progress_bar() as progress:
         findings = run(name, seed=seed, minutes=minutes, progress=progress)
     if plot is not None and not has_matplotlib():
-        note(f"{plot} was not drawn: plots need pip install 'chainrule[report]'")
+        note(f"{plot} was not drawn: plots need {installing('report')}")
         plot = None
     if plot is not None:
         write_plot(findings.plot(), plot)

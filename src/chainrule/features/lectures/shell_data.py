@@ -17,6 +17,7 @@ from chainrule.cli.shared.options import (
     ModelMarkerRule,
     ModelTokenizerName,
     Number,
+    Output,
     Overwrite,
     TextFiles,
     WholeNumber,
@@ -63,7 +64,7 @@ def data(
     name: Annotated[Name, Parameter(help="The data set, as above.")],
     /,
     *,
-    output: Annotated[Path, Parameter(name=("--output", "-o"), help="The folder to write to.")],
+    output: Output,
     examples: Annotated[
         int | None,
         WholeNumber,

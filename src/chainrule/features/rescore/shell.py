@@ -22,7 +22,7 @@ from chainrule.cli.shared.options import (
     given_settings,
 )
 from chainrule.cli.shared.screen import note, print_json, progress_bar
-from chainrule.errors import OutputError, SettingError, TextError, prefix_errors
+from chainrule.errors import OutputError, SettingError, TextError, installing, prefix_errors
 from chainrule.features.rescore.options import RescoreOptions
 from chainrule.text.corpus.reading import FORMATS, text_suffix
 from chainrule.text.numbers import number_of
@@ -117,7 +117,7 @@ def rescore(
         run = Rescoring(source, scorers, all_weights, config, progress)
         _note_replaced(run.replaced)
         if run.judge is not None and config.bleu and not has_bleu():
-            note("BLEU was not measured: it needs pip install 'chainrule[bleu]'; --no-bleu turns off this note")
+            note(f"BLEU was not measured: it needs {installing('bleu')}; --no-bleu turns off this note")
         with open_outputs(output, nbest_out, run.source.format, tuple(scorers)) as written:
             for block in run:
                 written(run.chooser, block)

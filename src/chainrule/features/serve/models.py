@@ -317,8 +317,8 @@ class ModelTable:
         """
         entry = self._entries.get(self.default if name is None else name)
         if entry is None:
-            served = ", ".join([*self._entries][:_NAMED]) + ", ..." * (len(self._entries) > _NAMED)
-            message = f"there is no model {str(name)[:100]!r}; this server has {served}"
+            known = ", ".join([*self._entries][:_NAMED]) + ", ..." * (len(self._entries) > _NAMED)
+            message = f"there is no model {str(name)[:100]!r}; this server has {known}"
             raise ApiError(404, message, param="model", code="model_not_found")
         name = self.default if name is None else name
         self._uses += 1

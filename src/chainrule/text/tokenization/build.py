@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from chainrule.base.files import check_small, read_file
+from chainrule.base.options import called_here
 from chainrule.base.progress import Progress, silent
 from chainrule.base.scratch import parts_released, token_counts
 from chainrule.errors import SettingError, TextError, os_errors_as
@@ -66,7 +67,7 @@ def splitter_of(kind: str) -> Splitter:
             raise SettingError(f"{kind}: {what}; expected a tokenizer.json or a model folder")
         raise SettingError(
             f"there is no tokenizer called {kind!r}; choose one of {', '.join((*BUILT_IN, *LEARNED))}, or give the "
-            "path of a tokenizer.json or of a model folder"
+            f"path of a tokenizer.json or of a model folder{called_here('tokenizer', kind)}"
         )
     from chainrule.text.tokenization.subword import Subword
 

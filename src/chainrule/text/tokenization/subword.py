@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.base.memory import release_freed_memory
-from chainrule.errors import ChainruleError, ModelFormatError, SettingError
+from chainrule.errors import ChainruleError, ModelFormatError, SettingError, installing
 from chainrule.protocol import END
 from chainrule.text.corpus.block import LINE_FEED, byte_array
 from chainrule.text.tokenization.splitters import character_classes
@@ -117,7 +117,7 @@ def library() -> ModuleType:
         import tokenizers
     except ImportError:
         raise SettingError(
-            "subword tokenizers need the library tokenizers, which is not installed: pip install 'chainrule[subword]'"
+            f"subword tokenizers need the library tokenizers, which is not installed: {installing('subword')}"
         ) from None
     return tokenizers
 

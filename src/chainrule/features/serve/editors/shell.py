@@ -14,7 +14,7 @@ from cyclopts import CycloptsError, Parameter
 from chainrule.cli.shared.models import open_model
 from chainrule.cli.shared.options import ModelPath, ModelTokenizerName, WholeNumber
 from chainrule.cli.shared.screen import note, progress_bar
-from chainrule.errors import SettingError
+from chainrule.errors import SettingError, installing
 from chainrule.features.correct.shell_typing import TypingOptions
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def lsp(
     except ModuleNotFoundError as error:
         if error.name is None or error.name.split(".")[0] not in ("pygls", "lsprotocol"):
             raise
-        raise SettingError("the language server needs the package pygls: pip install 'chainrule[lsp]'") from None
+        raise SettingError(f"the language server needs the package pygls: {installing('lsp')}") from None
 
     typing.check()
     typing.check_files()
