@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from cyclopts import App, ArgumentCollection
 
-_OPTION = re.compile("--[a-z][a-z-]*(=.*)?")
+_OPTION = re.compile("--[a-z][a-z_-]*(=.*)?")
 _LIKE_AN_OPTION = re.compile("--?[a-zA-Z]")
 _NO_FILE = re.compile("There is no option (--[^ ]+) ")  # as file_or_dash words it
 _SWAPPED = "{} is not a model, and {} is: are they swapped?"

@@ -77,14 +77,14 @@ def _of_command(word: str, rest: list[str], options_of: OptionsOf) -> Answer | N
     else:
         return None
     command, bar, example = own.partition(" | ")
-    verb, *added = shlex.split(command)
+    words = shlex.split(command)
+    verb, added = words[: 1 + (words[0] == "train")], words[1 + (words[0] == "train") :]
     if not bar:
         return Answer(word, problem, f"chainrule {command}")
-    size = 1 + (verb == "train")
-    rewritten = _Rewritten([verb, *added][:size], options_of)
-    if rest and (found := rewritten.answer(rest, added[size - 1 :], word, problem)) and not rewritten.unknown:
+    rewritten = _Rewritten(verb, options_of)
+    if rest and (found := rewritten.answer(rest, added, word, problem)) and not rewritten.unknown:
         return found
-    return Answer(word, problem, f"chainrule {command} {example}")
+    return Answer(word, problem, " ".join(["chainrule", *verb, example, *added]))
 
 
 class _Rewritten:

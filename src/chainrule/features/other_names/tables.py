@@ -7,7 +7,8 @@ dashes for underscores.
 
 from __future__ import annotations
 
-# The command here, which begins with its verb. After |, arguments for an example, where what was typed cannot be kept.
+# The command here: its verb, and the options that belong to it. After |, arguments for an example, where those that were
+# typed cannot be kept; without |, the whole is an example.
 COMMANDS = {
     # textbooks, and scripts of many people
     "perplexity": "evaluate | lm/ heldout.txt",
@@ -16,11 +17,11 @@ COMMANDS = {
     "test": "evaluate | lm/ heldout.txt",
     "cross-entropy": "evaluate | lm/ heldout.txt",
     "bpc": "evaluate | lm/ heldout.txt",
-    "surprisal": "score | lm/ heldout.txt --words",
+    "surprisal": "score --words | lm/ heldout.txt",
     "logprob": "score | lm/ heldout.txt",
     "log-prob": "score | lm/ heldout.txt",
     "logprobs": "score | lm/ heldout.txt",
-    "entropy": "score | lm/ heldout.txt --words --entropy -o entropy.csv",
+    "entropy": "score --words --entropy | lm/ heldout.txt -o entropy.csv",
     "predict": "next | lm/ 'I visited'",
     "sample": "generate | lm/ 'I visited'",
     "gen": "generate | lm/ 'I visited'",
@@ -28,14 +29,14 @@ COMMANDS = {
     "inference": "generate | lm/ 'I visited'",
     "talk": "chat | model.gguf",
     "fill-mask": "fill | masked/ 'the [MASK] bit the man'",
-    "tokenize": "score | lm/ heldout.txt --tokens",
-    "vocab": "count | corpus.txt -o counts.txt --order 1",
-    "build-vocab": "count | corpus.txt -o counts.txt --order 1",
+    "tokenize": "score --tokens | lm/ heldout.txt",
+    "vocab": "count --order 1 | corpus.txt -o counts.txt",
+    "build-vocab": "count --order 1 | corpus.txt -o counts.txt",
     "interpolate": "mix | lm/ other/ -o mix/ --tune heldout.txt",
-    "merge": "mix | lm/ other/ -o merged/ --static",
+    "merge": "mix --static | lm/ other/ -o merged/",
     "ensemble": "mix | lm/ transformer/ -o mix/ --tune heldout.txt",
-    "quantize": "convert | transformer/ small/ --bits 4",
-    "quantise": "convert | transformer/ small/ --bits 4",
+    "quantize": "convert --bits 4 | transformer/ small/",
+    "quantise": "convert --bits 4 | transformer/ small/",
     "export": "convert | lm/ model.arpa",
     "import": "convert | smollm2/ lm/",
     "lora": "adapt transformer/ letters.txt -o small/ --lora 8",
@@ -63,9 +64,9 @@ COMMANDS = {
     "shuffle": "split corpus.txt --into train.txt=0.9 test.txt=0.1",
     "train-test-split": "split corpus.txt --into train.txt=0.9 test.txt=0.1",
     # KenLM
-    "query": "score | lm.arpa heldout.txt --tokens",
+    "query": "score --tokens | lm.arpa heldout.txt",
     "build-binary": "convert lm.arpa lm/",
-    "count-ngrams": "count | corpus.txt -o counts.txt --order 3",
+    "count-ngrams": "count --order 3 | corpus.txt -o counts.txt",
     # SRILM; its ngram is among the models
     "ngram-count": "train ngram corpus.txt -o lm.arpa --order 3",
     "make-big-lm": "train ngram corpus.txt -o lm.arpa --order 3",
@@ -91,7 +92,7 @@ COMMANDS = {
     "pipeline": "generate | smollm2/ 'I visited'",
     # minicons
     "sequence-score": "score | lm/ heldout.txt",
-    "token-score": "score | lm/ heldout.txt --tokens",
+    "token-score": "score --tokens | lm/ heldout.txt",
     "minimal-pairs": "evaluate lm/ --minimal-pairs pairs.jsonl",
     "blimp": "evaluate lm/ --minimal-pairs pairs.jsonl",
     "syntaxgym": "evaluate lm/ --suite suite.json",
@@ -110,8 +111,8 @@ COMMANDS = {
     "llama-server": "serve | model.gguf",
     "llama-perplexity": "evaluate | model.gguf heldout.txt",
     "llama-embedding": "embed | model.gguf heldout.txt",
-    "llama-quantize": "convert | transformer/ small/ --bits 4",
-    "llama-tokenize": "score | model.gguf heldout.txt --tokens",
+    "llama-quantize": "convert --bits 4 | transformer/ small/",
+    "llama-tokenize": "score --tokens | model.gguf heldout.txt",
     "convert-hf-to-gguf": "convert smollm2/ lm/",
     "export-lora": "convert small/ merged/",
     # gensim
@@ -124,7 +125,7 @@ COMMANDS = {
     "doesnt-match": "odd | words/ breakfast lunch table dinner",
     "evaluate-word-analogies": "evaluate words/ --analogies questions-words.txt",
     "evaluate-word-pairs": "evaluate words/ --similarity pairs.tsv",
-    "tsne": "map words/ -o map.html --method tsne",
+    "tsne": "map --method tsne | words/ -o map.html",
     # SymSpell
     "lookup": "correct | lm/ heldout.txt",
     "lookup-compound": "correct | lm/ heldout.txt",
