@@ -74,7 +74,10 @@ def test_bad_input_is_an_error_and_writes_nothing(
 
 @pytest.mark.parametrize(
     ("options", "shown", "v"),
-    [([], "vocabulary 6, V = 5 without <s>", 5), (["--no-open-vocabulary"], "vocabulary 6, V = 4 without <s> and", 4)],
+    [
+        ([], "vocabulary 6 (V = 5 without <s>)", 5),
+        (["--no-open-vocabulary"], "vocabulary 6 (V = 4 without <s> and <unk>)", 4),
+    ],
 )
 def test_the_v_of_add_one_is_the_vocabulary_without_the_beginning(
     chainrule, tmp_path: Path, options: list[str], shown: str, v: int

@@ -14,7 +14,8 @@ from verb_options import VERBS as OPTIONS_OF
 import chainrule as library
 from chainrule.cli.main import app
 from chainrule.cli.verbs import FAMILIES, VERBS
-from chainrule.features.other_names.tables import COMMANDS, MODELS, NOTES, OPTIONS, SHORT, VALUES
+from chainrule.features.other_names.command_names import COMMANDS, MODELS, NOTES
+from chainrule.features.other_names.option_names import OPTIONS, SHORT, VALUES
 
 ROOT = Path(__file__).parents[3]
 sys.path.append(str(ROOT / "tests" / "cli"))

@@ -65,8 +65,8 @@ def _print_summary(record: dict[str, Any], summary: dict[str, Any]) -> None:
     print(
         f"{summary['model']}: {record['family']} model of {record['tokens']:,} tokens "
         f"in {count_of(record['documents'], 'document')}, "
-        f"vocabulary {summary['vocabulary']:,}, V = {summary['vocabulary'] - 1 - closed:,} without <s>"
-        f"{' and <unk>' * closed}{share}"
+        f"vocabulary {summary['vocabulary']:,} (V = {summary['vocabulary'] - 1 - closed:,} without <s>"
+        f"{' and <unk>' * closed}){share}"
     )
     if "discounts" in record:
         print(estimates_table(record))

@@ -7,7 +7,8 @@ import shlex
 from typing import TYPE_CHECKING, NamedTuple
 
 from chainrule.cli.verbs import FAMILIES, VERBS
-from chainrule.features.other_names.tables import COMMANDS, MODELS, NOTES, OPTIONS, SHORT, VALUES
+from chainrule.features.other_names.command_names import COMMANDS, MODELS, NOTES
+from chainrule.features.other_names.option_names import OPTIONS, SHORT, VALUES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -125,7 +125,8 @@ def check_table_format(path: Path) -> None:
         pyarrow_for(str(path))
     elif suffix not in (*TABLES, ".ndjson"):
         known = f"{', '.join(TABLES[:-1])} or {TABLES[-1]}"
-        raise OutputError(f"{path}: the name of a table ends in {known}, after at least one other character")
+        after = ", after a name" if path.name.lower() in TABLES else ""
+        raise OutputError(f"{path}: the name of a table ends in {known}{after}")
 
 
 def _as_line(row: Mapping[str, Any]) -> bytes:

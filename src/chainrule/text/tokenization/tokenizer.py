@@ -145,7 +145,7 @@ class Tokenizer:
 
         · is a space, ¶ a line end, → a tab, ← a carriage return, ⍽ a space that does not break; ‹U+200B› is another
         character that is invisible or turns the text after it, <E2> a byte that is no character by itself. Where spaces
-        separate tokens, ￭ marks a side without one, as in the vocabulary. For display only.
+        separate tokens, ￭ marks a side without one. For display only.
 
         good:  bpe.read_tokens(["Ġthe".encode(), "s".encode()]) == ["·the", "s"]
         good:  word.read_tokens([b"the", "￭s".encode()]) == ["the", "￭s"]
