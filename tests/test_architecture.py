@@ -53,9 +53,8 @@ NGRAM_MAY_IMPORT: dict[str, set[str]] = {
     "editing": {"trie"},
     "estimation": {"trie", "counting"},
     "models": {"trie", "counting", "compact"},
-    "kenlm": {"trie", "arpa", "models"},
     "speller": {"trie", "counting", "estimation", "models"},
-    "layouts": {"trie", "compact", "models", "kenlm"},
+    "layouts": {"trie", "compact", "models"},
     "saving": {"trie", "compact", "models", "layouts"},
     "training": {"trie", "counting", "estimation", "layouts"},
 }

@@ -9,8 +9,8 @@ import pytest
 import chainrule
 from chainrule.base.progress import silent
 from chainrule.cli.shared.server_options import key_in
-from chainrule.cli.use.chat import _text_of
 from chainrule.decoding.config import read_grammar, read_schema
+from chainrule.features.chat.shell_chat import _text_of
 from chainrule.features.exports.word_list import _read_shortcuts
 from chainrule.features.kenlm import lmplz
 from chainrule.features.rescore.lattice_formats import read_symbols

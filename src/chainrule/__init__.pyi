@@ -66,6 +66,9 @@ if TYPE_CHECKING:
     from chainrule.features.correct.train_channel import train_channel as train_channel
     from chainrule.features.correct.train_channel import train_grammar as train_grammar
     from chainrule.features.exports.config import WordListConfig as WordListConfig
+    from chainrule.features.inspect.effects import CausalEffects as CausalEffects
+    from chainrule.features.inspect.inspect import TextInspection as TextInspection
+    from chainrule.features.inspect.inspect import inspect as inspect
     from chainrule.features.kenlm.lmplz import lmplz as lmplz
     from chainrule.features.lectures.data import data as data
     from chainrule.features.lectures.data import draw_pixels as draw_pixels
@@ -193,10 +196,7 @@ if TYPE_CHECKING:
     from chainrule.verbs.draw import Drawing as Drawing
     from chainrule.verbs.draw import draw as draw
     from chainrule.verbs.draw import draw_sizes as draw_sizes
-    from chainrule.verbs.effects import CausalEffects as CausalEffects
     from chainrule.verbs.frequencies import Frequencies as Frequencies
-    from chainrule.verbs.inspect import TextInspection as TextInspection
-    from chainrule.verbs.inspect import inspect as inspect
     from chainrule.verbs.mix import exchange as exchange
     from chainrule.verbs.mix import merge as merge
     from chainrule.verbs.mix import mix as mix

@@ -12,7 +12,7 @@ NAMES = sorted(file.name for file in files("chainrule.drawing").joinpath("templa
 
 
 def test_templates_are_resources_of_the_package() -> None:
-    assert {"page.html.j2", "page.css.j2", "report.html.j2", "table.html.j2"} <= set(NAMES)
+    assert {"page.html.j2", "page.css.j2", "table.html.j2"} <= set(NAMES)
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name.endswith((".css.j2", "page.html.j2"))])

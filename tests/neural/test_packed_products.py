@@ -17,6 +17,7 @@ import torch.nn.functional as F  # noqa: N812
 from samples import sampled
 
 from chainrule.errors import ModelFormatError
+from chainrule.features.open.gguf.file import BLOCK_TYPES
 from chainrule.features.open.network.config import opened
 from chainrule.neural.build import build
 from chainrule.neural.config import TransformerConfig
@@ -27,7 +28,6 @@ from chainrule.neural.packed.layouts import FORMS, Quantised, Vectors, matrix_of
 from chainrule.neural.packed.reading import ACTIVATIONS, packed_reader
 from chainrule.neural.packed.reading_kernels import activate_and_quantise, add_and_layer_norm, norm_joint_heads
 from chainrule.neural.saving import from_state, to_state
-from chainrule.storage.gguf import BLOCK_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Renders pages and drawings from the templates in the folder `templates`; all values but markup are escaped.
+"""Renders pages and drawings from templates, here and in features; all values but markup are escaped.
 
 Also what goes into them: visible white space, text without characters that SVG and HTML cannot contain, tables, small
 pictures.
@@ -10,6 +10,7 @@ import base64
 import struct
 import zlib
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chainrule.base.tables import printable
@@ -64,10 +65,12 @@ def html_tables(
 
 @cache
 def _environment() -> Environment:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+    ours = Path(__file__).parent
+    features = sorted((ours.parent / "features").glob("*/templates"))
     environment = Environment(
-        loader=PackageLoader("chainrule.drawing"),
+        loader=FileSystemLoader([ours / "templates", *features]),
         autoescape=True,
         finalize=_finalize,
         undefined=StrictUndefined,

@@ -21,6 +21,7 @@ from chainrule.base.files import check_new_file, describe_duplicate, replace_fil
 from chainrule.base.options import takes
 from chainrule.decoding.config import Limits
 from chainrule.errors import SettingError, TextError
+from chainrule.kinds import rows
 from chainrule.models.config import BeamOptions, ChatOptions, EvaluateOptions, GenerateOptions, StreamOptions
 from chainrule.models.embedding_model import EmbeddingModel
 from chainrule.models.families.table import FAMILIES
@@ -68,17 +69,13 @@ class BeamTree:
 
     def __str__(self) -> str:
         """Where greedy search would have chosen another token."""
-        from chainrule.decoding.beam_tree import compare_with_greedy
-
-        return compare_with_greedy(self.tree, self._name)
+        return str(rows("beam tree")["greedy"].get()(self.tree, self._name))
 
     def __repr__(self) -> str:
         return f"<BeamTree: {len(self.tree.nodes):,} hypotheses after {self.prompt!r}>"
 
     def _repr_html_(self) -> str:
-        from chainrule.decoding.beam_tree import tree_svg
-
-        return tree_svg(self.title, self.prompt, self.tree, self._name)
+        return self._drawn(".svg")
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Writes a page with a slider, .html, a drawing, .svg, or .json. Raises OutputError, SettingError."""
@@ -88,13 +85,12 @@ class BeamTree:
             file.write(self._drawn(target.suffix.lower()).encode())
 
     def _drawn(self, suffix: str) -> str:
-        from chainrule.decoding.beam_tree import tree_json, tree_page, tree_svg
-
+        draw = rows("beam tree")[suffix].get()
         if suffix == ".json":
-            return tree_json(self.title, self.prompt, self.tree, self.tokenizer.vocabulary.token)
+            return str(draw(self.title, self.prompt, self.tree, self.tokenizer.vocabulary.token))
         if suffix == ".svg":
-            return tree_svg(self.title, self.prompt, self.tree, self._name)
-        return tree_page(self.title, self.prompt, self.tree, self._name, self._text)
+            return str(draw(self.title, self.prompt, self.tree, self._name))
+        return str(draw(self.title, self.prompt, self.tree, self._name, self._text))
 
     def _name(self, token: int) -> str:
         shown = self.tokenizer.shown([token])[0]

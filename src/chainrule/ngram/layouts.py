@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from chainrule.base.progress import Progress
-    from chainrule.ngram.kenlm.probing import HashedModel
     from chainrule.ngram.models.padded_model import PaddedModel
     from chainrule.ngram.models.sharded_model import ShardedModel
     from chainrule.ngram.models.stream_scorer import StreamScorer
@@ -88,7 +87,7 @@ def compact(model: Any, progress: Progress) -> CompactNGramModel:
     return model if isinstance(model, CompactNGramModel) else CompactNGramModel(compact_table(model.table, progress))
 
 
-def fast(model: Any, progress: Progress) -> NGramModel | HashedModel:
+def fast(model: Any, progress: Progress) -> NGramModel:
     """The model in the fast layout. Raises as `compact` does."""
     from chainrule.ngram.compact.building import unpack_table
 
@@ -96,14 +95,15 @@ def fast(model: Any, progress: Progress) -> NGramModel | HashedModel:
     return NGramModel(unpack_table(model.compact, progress)) if isinstance(model, CompactNGramModel) else model
 
 
-def plain_table_model(model: Any, problem: str) -> NGramModel | HashedModel | CompactNGramModel:
-    """The model, if it consists of its table alone. Raises SettingError with the `problem` that any other one has."""
-    from chainrule.ngram.kenlm.probing import HashedModel
+def plain_table_model(model: Any, problem: str) -> Any:
+    """Return the model if it is its table alone. Raises SettingError with the `problem` that any other one has."""
+    from chainrule.ngram.models.padded_model import PaddedModel
     from chainrule.ngram.models.sharded_model import ShardedModel
+    from chainrule.ngram.models.stupid_backoff import StupidBackoff
 
     if isinstance(model, ShardedModel):
         raise SettingError(f"a model in shards {problem}; take the model that was cut into shards")
-    if not isinstance(model, NGramModel | HashedModel | CompactNGramModel):
+    if isinstance(model, PaddedModel | StupidBackoff):
         raise SettingError(
             f"a model of stupid backoff, or of documents that begin with several <s>, {problem}; save it as a folder"
         )

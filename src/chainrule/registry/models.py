@@ -120,8 +120,8 @@ OPENERS = (
     ),
     Opener(
         "a binary of KenLM's",
-        Lazy("chainrule.models.files.ngram_files:is_kenlm"),
-        Lazy("chainrule.models.files.ngram_files:open_kenlm"),
+        Lazy("chainrule.features.kenlm.opener:is_kenlm"),
+        Lazy("chainrule.features.kenlm.opener:open_kenlm"),
     ),
     Opener(
         "",
@@ -145,7 +145,7 @@ OPENERS = (
     ),
     Opener(
         "a GGUF file",
-        Lazy("chainrule.storage.gguf:is_gguf"),
+        Lazy(f"{_OPEN}.gguf.file:is_named_gguf"),
         Lazy(f"{_OPENING}:open_gguf"),
         Lazy(f"{_OPENING}:class_of_gguf"),
         Lazy(f"{_OPENING}:tokenizer_of_gguf"),

@@ -63,11 +63,14 @@ VERBS = (
     _verb(
         "complete",
         "Use",
-        "cli.use.complete:complete",
+        "features.chat.shell_complete:complete",
         "Complete text as you type: the word at the cursor, or the next words after a space.",
     ),
     _verb(
-        "chat", "Use", "cli.use.chat:chat", "Talk with a model that was trained on conversations, by its chat template."
+        "chat",
+        "Use",
+        "features.chat.shell_chat:chat",
+        "Talk with a model that was trained on conversations, by its chat template.",
     ),
     _verb(
         "fill",
@@ -185,7 +188,7 @@ VERBS = (
     _verb(
         "inspect",
         "Look inside",
-        "cli.look.draw:inspect",
+        "features.inspect.shell:inspect",
         "Draw the inside of a recurrent network, a Transformer, or one for pictures.",
     ),
     _verb(

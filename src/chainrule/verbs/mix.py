@@ -36,7 +36,6 @@ from chainrule.models.progress_line import ProgressOption, callback, shows_progr
 from chainrule.models.run import digests_read
 from chainrule.ngram.config import COMPACT
 from chainrule.ngram.editing.merging import merge_tables, renumber, scale_unknown
-from chainrule.ngram.kenlm.probing import HashedModel
 from chainrule.ngram.models.table_models import NGramModel
 from chainrule.ngram.speller import Speller, mixed_speller
 from chainrule.protocol import BEGIN, END, UNKNOWN
@@ -334,7 +333,7 @@ def _over_one_vocabulary(models: Sequence[Model], names: Sequence[str]) -> tuple
     for name, model in zip(names, models, strict=True):
         with prefix_errors(name):
             language_model = model.language_model
-        if not isinstance(language_model, NGramModel | HashedModel):
+        if not isinstance(language_model, NGramModel):
             raise SettingError(
                 f"{name} cannot be merged into an n-gram model: {why_no_table(model.family, language_model)}"
             )

@@ -24,7 +24,6 @@ from chainrule.ngram.editing.pruning import (
     to_text,
     to_words,
 )
-from chainrule.ngram.kenlm.probing import HashedModel
 from chainrule.ngram.layouts import model_from_settings
 from chainrule.ngram.models.padded_model import PaddedModel
 from chainrule.ngram.models.table_models import NGramModel
@@ -147,7 +146,7 @@ def _unpack(model: Model, progress: Progress) -> Model:
 
 
 def _table(model: Model) -> Table:
-    if not isinstance(model.language_model, NGramModel | PaddedModel | HashedModel):
+    if not isinstance(model.language_model, NGramModel | PaddedModel):
         raise SettingError(f"the model cannot be pruned: {why_no_table(model.family, model.engine)}")
     return model.language_model.table
 
@@ -163,7 +162,7 @@ def _choose_weights(model: Model, histories: Any, progress: Progress) -> Histori
 
 def _as_model_of(model: Model, table: Table) -> AnyNGram:
     """A table as a model of the same class and settings."""
-    assert isinstance(model.language_model, NGramModel | PaddedModel | HashedModel)
+    assert isinstance(model.language_model, NGramModel | PaddedModel)
     return model_from_settings(model.language_model.settings, NGramModel(table))
 
 

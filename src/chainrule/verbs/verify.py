@@ -66,8 +66,9 @@ def verify_distribution(
 ) -> DistributionChecks:
     """Checks that a model's probabilities are a distribution, at random contexts of a text.
 
-    model: one that continues texts, or a server: a `chainrule.models.client.Client`. source: the text; by default the
-    model draws it itself, and a server needs one. contexts: how many. Raises SettingError, TextError, ServerError.
+    model: one that continues texts, or a client of a server with OpenAI's interface. source: the text; by
+    default the model draws it itself, and a server needs one. contexts: how many. Raises SettingError,
+    TextError, ServerError.
 
     good:  assert chainrule.verify_distribution(lm, "heldout.txt").is_distribution
     """

@@ -24,10 +24,10 @@ from tokenizers import Tokenizer
 import chainrule
 from chainrule import ModelFormatError
 from chainrule.base.bfloat16 import widen
+from chainrule.features.open.gguf.file import BLOCK_TYPES, dequantise, open_gguf
 from chainrule.features.open.gguf.tokenizer import definition_of_gguf
 from chainrule.models.files.origin import TokenIdMap
 from chainrule.neural.saving import arrays_of
-from chainrule.storage.gguf import BLOCK_TYPES, dequantise, open_gguf
 
 
 @pytest.mark.parametrize("number", BLOCK_TYPES)

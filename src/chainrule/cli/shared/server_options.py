@@ -7,16 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.base.files import read_text
 from chainrule.cli.shared.options import Needs
 from chainrule.errors import TextError
-
-if TYPE_CHECKING:
-    from chainrule.models.client import Client
+from chainrule.kinds import rows
 
 _LARGEST = 1 << 16  # bytes of a file
 
@@ -55,13 +53,11 @@ class ServerOptions:
         Path | None, Parameter(help="With --url: a file with the key that the server wants."), Needs("url")
     ] = None
 
-    def client(self, model: Path | None) -> Client | None:
-        """The server, if there is one to ask. Raises CycloptsError, SettingError, TextError."""
-        from chainrule.models.client import Client
-
+    def client(self, model: Path | None) -> Any:
+        """Return a client of the server; None if there is none. Raises CycloptsError, SettingError, TextError."""
         if self.url is not None:
             key = None if self.api_key_file is None else key_in(self.api_key_file)
-            return Client(self.url, None if model is None else str(model), key)
+            return rows("servers")["client"].get()(self.url, None if model is None else str(model), key)
         if model is None:
             raise CycloptsError(msg="A model is missing: name one, or a server with --url.")
         return None

@@ -309,12 +309,12 @@ def _paths(bound: BoundArguments) -> Iterator[tuple[str, str]]:
 
 
 def is_model(name: str) -> bool:
-    """Return whether a path has a model: a folder, or a file in KenLM's formats."""
+    """Return whether a path has a model: a folder of ours, or what others write."""
     from chainrule.cli.shared import models
-    from chainrule.ngram.kenlm.binary import is_binary
+    from chainrule.kinds import openers
 
     path = Path(name)
     try:
-        return models.is_model(path) or (path.is_file() and (models.is_arpa(path) or is_binary(path)))
+        return models.is_model(path) or any(opener.recognises.get()(path) for opener in openers())
     except OSError:  # such as a text that is too long for a name, or a file that may not be read
         return False

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from inspect import getdoc
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
-from cyclopts import CycloptsError, Parameter
+from cyclopts import Parameter
 
 from chainrule.base.tables import count_of
 from chainrule.cli.shared.models import check_model_target, is_model, save_or_keep
@@ -54,7 +54,7 @@ from chainrule.cli.train.run_output import (
     text_differences,
     validated_on,
 )
-from chainrule.kinds import CAUSAL_NETWORK, kinds
+from chainrule.kinds import CAUSAL_NETWORK, kinds, rows
 from chainrule.models.run_options import VectorOptions
 from chainrule.neural.config import MaskedConfig, TransformerConfig, settings_of
 from chainrule.neural.config import preset as preset_named
@@ -226,7 +226,7 @@ def adapt(
 
     adapters = adapter_of(AdapterConfig(**given_settings(adapter)))
     if preferred is not None:
-        _adapt_to_preferences(model, texts, preferred, beta, output, run, adapters)
+        rows("adapt shell")["preferred"].get()(model, texts, preferred, beta, output, run, adapters)
         return
     config = network_config_of(model)
     names = texts or run.mixing.names
@@ -236,72 +236,6 @@ def adapt(
         run = replace(run, reading=run.reading.with_document(document))
     tokenizer = with_defaults(TokenizerConfig, NO_FLAGS, kind=str(model))
     _train(texts, config, output, run, tokenizer, NO_FLAGS, start=model, adapter=adapters)
-
-
-def _adapt_to_preferences(
-    model: Path,
-    texts: tuple[str, ...],
-    preferred: str,
-    beta: float,
-    output: Path,
-    run: RunFlags,
-    adapter: AdapterConfig | None,
-) -> None:
-    """chainrule adapt --preferred."""
-    from chainrule.storage.config_json import read_config
-    from chainrule.training.checkpoint import is_first_process, remove_checkpoints
-    from chainrule.verbs.training.train import adapt as adapt_network
-
-    if texts or run.mixing.mix:
-        raise CycloptsError(msg="--preferred takes the place of a text; give one of them.")
-    if run.reading != DEFAULT_READING:
-        raise CycloptsError(msg="The options that say how to read texts are for TEXTS, not for --preferred.")
-    training, adapters = given_settings(run.training), {} if adapter is None else asdict(adapter)
-    continues = continues_run(output, resume=run.resume, overwrite=run.overwrite)
-    if run.resume and not continues and is_model(output):
-        now = {"preferred": preferred, "beta": beta, "start": str(model)}
-
-        def other_changes(before: dict[str, Any]) -> list[str]:
-            changed = differences({name: before.get(name) for name in now}, now)
-            return changed + differences(before.get("adapter", {}).get("settings", {}), adapters)
-
-        report_finished_run(output, read_config(output).family, None, training, other_changes, json=run.json)
-        return
-    replaces = run.overwrite or continues
-    check_model_target(output, overwrite=replaces)
-    began = time.perf_counter()
-    with progress_bar() as progress:
-        with shown_run(progress, output, resume=run.resume, overwrite=run.overwrite) as options:
-            adapted = adapt_network(
-                model,
-                preferred=preferred,
-                beta=beta,
-                training=TrainingConfig(**training),
-                validation=run.valid,
-                **adapters,
-                **options,
-            )
-        if not is_first_process():
-            return
-        save_or_keep(adapted, output, overwrite=replaces, progress=progress)
-    remove_checkpoints(output)
-    summary, record = summary_of(output, began, adapted.record, vocabulary=adapted.vocabulary_size), adapted.record
-    if run.json:
-        print_json({**record, **summary})
-        return
-    _print_model(record, summary)
-    print(
-        f"{count_of(record['steps'], 'step')}, on {count_of(record['pairs'], 'pair')}, in "
-        f"{record['training_seconds']:.1f} s of training"
-    )
-    if "validation" in record:
-        validation = record["validation"]
-        print(
-            f"validation: {validation['loss']:.4f} nats a pair ({validation['unigram_loss']:.4f} before), "
-            f"{validation['accuracy']:.1%} of {count_of(validation['tokens'], 'pair')} right, best after step "
-            f"{validation['step']:,}"
-        )
-    print(cost_line(summary, record))
 
 
 def _train(
@@ -383,7 +317,7 @@ def _train(
         _print_summary(model.record, summary)
 
 
-def _print_model(record: dict[str, Any], summary: dict[str, Any]) -> None:
+def print_model(record: dict[str, Any], summary: dict[str, Any]) -> None:
     print(
         f"{summary['model']}: {record['family']} model of {record['parameters']:,} parameters, "
         f"vocabulary {summary['vocabulary']:,}"
@@ -394,7 +328,7 @@ def _print_model(record: dict[str, Any], summary: dict[str, Any]) -> None:
 
 
 def _print_summary(record: dict[str, Any], summary: dict[str, Any]) -> None:
-    _print_model(record, summary)
+    print_model(record, summary)
     if "residual_of" in record:
         network, known = record["models"]
         weight = record["weights"][1]

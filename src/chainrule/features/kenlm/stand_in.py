@@ -22,9 +22,9 @@ import numpy as np
 
 from chainrule.base.threads import map_in_order
 from chainrule.errors import ChainruleError, ModelFormatError
-from chainrule.ngram.kenlm.binary_kernels import STATE_SIZE
-from chainrule.ngram.kenlm.word_queries import Record, queries
-from chainrule.ngram.kenlm.word_query_kernels import score_words
+from chainrule.features.kenlm.files.binary_kernels import STATE_SIZE
+from chainrule.features.kenlm.files.word_queries import Record, queries
+from chainrule.features.kenlm.files.word_query_kernels import score_words
 from chainrule.protocol import BEGIN, END, UNKNOWN
 
 if TYPE_CHECKING:
@@ -278,13 +278,13 @@ class LanguageModel(Model):
 
 def _open_model(path: str) -> tuple[Scorer, Vocabulary, Record]:
     """The engine, vocabulary and record of a model folder, ARPA file or binary. Raises ChainruleError, OSError."""
+    from chainrule.features.kenlm.files.binary import is_binary
+    from chainrule.features.kenlm.files.probing import HashedModel
+    from chainrule.features.kenlm.files.read import read_binary
+    from chainrule.features.kenlm.files.word_queries import record_of_table
     from chainrule.models.files.opening import load
     from chainrule.models.model import Model
     from chainrule.ngram.arpa.read import read_arpa
-    from chainrule.ngram.kenlm.binary import is_binary
-    from chainrule.ngram.kenlm.probing import HashedModel
-    from chainrule.ngram.kenlm.read import read_binary
-    from chainrule.ngram.kenlm.word_queries import record_of_table
     from chainrule.ngram.models.table_models import CompactNGramModel, NGramModel
 
     language_model: Engine[Any]

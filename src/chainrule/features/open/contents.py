@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from chainrule.base.bfloat16 import BFLOAT16
 from chainrule.base.memory import bytes_shown
 from chainrule.errors import ChainruleError
+from chainrule.features.open.gguf.file import is_gguf, read_header
 from chainrule.features.open.gguf.reading import nearest_kind
 from chainrule.features.open.identify import nearest_architecture
 from chainrule.storage.config_json import CONFIG
-from chainrule.storage.gguf import is_gguf, read_header
 from chainrule.storage.hugging_face import TOKENIZER, is_hugging_face, read_json, tensors_of_folder
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ import numpy as np
 from chainrule.base.bfloat16 import BFLOAT16
 from chainrule.base.memory import release_mapped
 from chainrule.errors import ModelFormatError
+from chainrule.features.open.gguf.file import MXFP4_VALUES
 from chainrule.storage.config_json import CONFIG
-from chainrule.storage.gguf import MXFP4_VALUES
 from chainrule.storage.hugging_face import line_of
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from jaxtyping import Int64, UInt8
     from numpy import ndarray
 
+    from chainrule.features.open.gguf.file import BlockType
     from chainrule.neural.packed.layouts import Quantised
-    from chainrule.storage.gguf import BlockType
     from chainrule.storage.hugging_face import Checkpoint
 
 _FIELD, _BLOCKS, _SCALES = "quantization_config", "_blocks", "_scales"

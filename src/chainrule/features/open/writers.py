@@ -10,12 +10,12 @@ from chainrule.features.open.adapters import CONFIG as PEFT_CONFIG
 from chainrule.features.open.adapters import WEIGHTS, export_peft
 from chainrule.features.open.exporting import export_model, export_pair
 from chainrule.features.open.gguf.adapters import export_gguf_adapter
+from chainrule.features.open.gguf.file import write_gguf
 from chainrule.models.any_model import check_kind
 from chainrule.models.families.table import FAMILIES
 from chainrule.models.files.model_card import model_card
 from chainrule.models.model import Model
 from chainrule.models.model_info import info_of_model
-from chainrule.storage.gguf import write_gguf
 from chainrule.storage.hugging_face import check_target, write_folder
 from chainrule.storage.model_folder import CARD
 

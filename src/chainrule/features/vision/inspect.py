@@ -10,8 +10,8 @@ import numpy as np
 
 from chainrule.base.files import replace_file
 from chainrule.base.tables import count_of
-from chainrule.drawing.inspection import Image, ShownLayer, ShownUnit, check_page, inside_page
 from chainrule.errors import SettingError
+from chainrule.features.inspect.pages import Image, ShownLayer, ShownUnit, check_page, inside_page
 from chainrule.features.vision.pictures.codec import encode_png, resize
 from chainrule.features.vision.pictures.labelled import read_unlabelled
 from chainrule.features.vision.pictures.picture import as_picture, fit_to_frame

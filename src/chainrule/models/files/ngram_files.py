@@ -1,4 +1,4 @@
-"""N-gram models as files of other programs: ARPA files, which are also written, and binaries of KenLM's."""
+"""N-gram models in files of other programs: ARPA files are read and written; a model is made of any file's table."""
 
 from __future__ import annotations
 
@@ -67,25 +67,10 @@ def open_arpa(path: Path, options: OpenOptions, progress: Progress) -> CausalMod
 
     warnings: list[str] = []
     table, vocabulary = read_arpa(path, progress, warnings.append, warnings.append)
-    return _opened(path, NGramModel(table), table.level_sizes, vocabulary, options, warnings)
+    return model_of_file(path, NGramModel(table), table.level_sizes, vocabulary, options, warnings)
 
 
-def is_kenlm(path: Path) -> bool:
-    """Return whether this is a binary file of KenLM's."""
-    from chainrule.ngram.kenlm.binary import is_binary
-
-    return path.is_file() and is_binary(path)
-
-
-def open_kenlm(path: Path, options: OpenOptions, progress: Progress) -> CausalModel:
-    """Read a binary file of KenLM's. Raises ModelFormatError, SettingError."""
-    from chainrule.ngram.kenlm.read import read_binary
-
-    model, vocabulary = read_binary(path, progress)
-    return _opened(path, model, model.level_sizes, vocabulary, options, [])
-
-
-def _opened(
+def model_of_file(
     path: Path,
     engine: Any,
     level_sizes: Sequence[int],

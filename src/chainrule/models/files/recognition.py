@@ -24,8 +24,6 @@ def opener_of(path: Path) -> Opener | None:
 
     Raises ModelFormatError where a file is nothing that can be opened.
     """
-    from chainrule.storage.gguf import describe_wrong_magic
-
     if saved_family(path) is not None:
         return None
     ours = openers()
@@ -34,10 +32,8 @@ def opener_of(path: Path) -> Opener | None:
         read_plugins()
         found = next((opener for opener in openers()[len(ours) :] if opener.recognises.get()(path)), None)
     if found is None and path.is_file():
-        wrong = describe_wrong_magic(path)
         *others, last = (opener.title for opener in openers() if opener.title)
-        expected = f"a model is a folder, {', '.join(others)} or {last}"
-        raise ModelFormatError(f"{path}: {wrong or expected}")
+        raise ModelFormatError(f"{path}: a model is a folder, {', '.join(others)} or {last}")
     return found
 
 

@@ -69,11 +69,7 @@ def saved_tokenizer(config: TokenizerConfig) -> Tokenizer | None:
 
     Raises ModelFormatError, SettingError.
     """
-    from chainrule.storage.gguf import describe_wrong_magic
-
     folder = Path(config.kind)
-    if wrong := describe_wrong_magic(folder):
-        raise ModelFormatError(f"{folder}: {wrong}")
     if config.kind in (*BUILT_IN, *LEARNED) or not folder.exists():
         return None
     opener = next((own for own in openers() if own.tokenizer is not None and own.recognises.get()(folder)), None)

@@ -17,7 +17,7 @@ from chainrule.base.options import takes
 from chainrule.base.scratch import token_counts
 from chainrule.base.threads import start_in_thread
 from chainrule.errors import SettingError, TextError
-from chainrule.kinds import CAUSAL_NETWORK, MASKED_MODEL, kind_named, kinds
+from chainrule.kinds import CAUSAL_NETWORK, MASKED_MODEL, kind_named, kinds, rows
 from chainrule.models.families.family import Counting
 from chainrule.models.families.table import FAMILIES, check_learns_from_text, config_of, family_of
 from chainrule.models.files.adapters import adapter_record, check_no_adapter
@@ -423,10 +423,9 @@ def adapt(options: AdaptOptions) -> Model:
     """
     network_config_of(Path(options.model))
     if options.preferred is not None:
-        from chainrule.verbs.training.preferences import train_on_preferences
-
         with showing(options.progress) as progress:
-            return train_on_preferences(options, adapter_of(options), progress)
+            trained: Model = rows("adapt")["preferred"].get()(options, adapter_of(options), progress)
+            return trained
     if options.source is None:
         raise SettingError("adapt needs a text, or preferred, a file of pairs; none was given")
     own = {"model", "source", "preferred", "beta", *(field.name for field in fields(AdapterConfig))}

@@ -25,6 +25,7 @@ import numpy as np
 
 from chainrule.base.progress import Progress, silent
 from chainrule.drawing.plots import Axis, Line
+from chainrule.features.inspect.intervention import Unit, log_probs_without, units_of
 from chainrule.features.lectures.datasets.random import Random
 from chainrule.features.lectures.datasets.sentences import LEARNED, agreement_at_a_distance
 from chainrule.features.lectures.experiments.findings import Findings, in_turn, share_of
@@ -38,7 +39,6 @@ from chainrule.features.lectures.experiments.small_models import (
 )
 from chainrule.neural.config import TransformerConfig
 from chainrule.neural.inspection import maps_of_text
-from chainrule.neural.intervention import Unit, log_probs_without, units_of
 from chainrule.training.config import TrainingConfig
 
 if TYPE_CHECKING:

@@ -16,10 +16,10 @@ from chainrule.errors import ModelFormatError, SettingError
 from chainrule.features.open.adapters import Adapter, to_ours, to_theirs
 from chainrule.features.open.exporting import architecture_for
 from chainrule.features.open.gguf.changes import transposed
+from chainrule.features.open.gguf.file import is_gguf, open_gguf, read_header
 from chainrule.features.open.gguf.kinds import BLOCK, KINDS
 from chainrule.features.open.gguf.reading import deinterleave_rotary
 from chainrule.features.open.network.config import opened
-from chainrule.storage.gguf import is_gguf, open_gguf, read_header
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

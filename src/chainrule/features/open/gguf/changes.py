@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy import ndarray
 
-    from chainrule.storage.gguf import Tensors
+    from chainrule.features.open.gguf.file import Tensors
 
     Json = dict[str, Any]
     Change = Callable[[ndarray, Json], ndarray]  # given a config.json

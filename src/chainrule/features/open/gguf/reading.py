@@ -13,11 +13,11 @@ import numpy as np
 
 from chainrule.errors import ModelFormatError
 from chainrule.features.open.architectures import ARCHITECTURES
+from chainrule.features.open.gguf.file import named_architecture, open_gguf
 from chainrule.features.open.gguf.kinds import BLOCK, KINDS, TENSORS, kind_of
 from chainrule.features.open.gguf.tokenizer import adds_begin, definition_of_gguf
 from chainrule.features.open.identify import nearest_of
 from chainrule.features.open.quantised import StoredMatrix, changed
-from chainrule.storage.gguf import named_architecture, open_gguf
 from chainrule.storage.hugging_face import MODULES, Checkpoint
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.features.open.gguf.changes import Change
+    from chainrule.features.open.gguf.file import Tensors
     from chainrule.features.open.gguf.kinds import Kind
-    from chainrule.storage.gguf import Tensors
 
     Json = dict[str, Any]
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from jaxtyping import Float32, Int32
     from numpy import ndarray
 
+    from chainrule.features.inspect.intervention import Removal, Unit
     from chainrule.models.model import Model
-    from chainrule.neural.intervention import Removal, Unit
 
     Json = dict[str, Any]
     Tokens = Int32[ndarray, " tokens"]
@@ -81,7 +81,7 @@ def _units(model: CausalModel) -> list[list[Unit]]:
     """The parts of each layer; none of models without any."""
     if not isinstance(model, CausalNetwork):
         return []
-    from chainrule.neural.intervention import has_units, units_of
+    from chainrule.features.inspect.intervention import has_units, units_of
 
     return units_of(model.engine) if has_units(model.engine) else []
 
@@ -130,7 +130,7 @@ def _scored(
     model: CausalModel, tokens: Tokens, off: list[Unit], by: Removal | Tokens
 ) -> tuple[Float32[ndarray, " T"], Float32[ndarray, " V"]]:
     if off:
-        from chainrule.neural.intervention import read_without
+        from chainrule.features.inspect.intervention import read_without
 
         rows = read_without(model.engine, tokens, off, by)
         return rows[np.arange(len(tokens)), tokens], rows[-1]

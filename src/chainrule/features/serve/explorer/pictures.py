@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.base.progress import silent
-from chainrule.decoding.beam_tree import compare_with_greedy, tree_json, tree_svg
 from chainrule.decoding.config import BeamConfig, Limits
 from chainrule.drawing.attention import AttentionMaps
 from chainrule.errors import SettingError
+from chainrule.features.inspect.beam_tree import compare_with_greedy, tree_json, tree_svg
 from chainrule.features.seq2seq.model import Seq2SeqModel
 from chainrule.features.serve.explorer.heads import is_special, overview
 from chainrule.features.serve.explorer.records import LONGEST, chosen
@@ -130,7 +130,7 @@ def attention(
 
 def _without_heads(model: CausalModel, text: str, layer: int, is_wanted: bool) -> Json:
     """Whether heads can be removed and, if that is wanted, what each is worth."""
-    from chainrule.neural.intervention import has_units, log_probs_without, units_of
+    from chainrule.features.inspect.intervention import has_units, log_probs_without, units_of
 
     engine, tokens = model.engine, model.tokenizer.encode_texts([text]).ids[:-1]
     if not (has_units(engine) and len(tokens)):

@@ -10,9 +10,9 @@ import pytest
 
 import chainrule
 from chainrule.errors import ModelFormatError, SettingError
+from chainrule.features.kenlm.files.binary import open_binary
+from chainrule.features.kenlm.files.read import read_binary
 from chainrule.ngram.arpa.read import read_arpa
-from chainrule.ngram.kenlm.binary import open_binary
-from chainrule.ngram.kenlm.read import read_binary
 from chainrule.ngram.models.table_models import NGramModel
 
 if TYPE_CHECKING:

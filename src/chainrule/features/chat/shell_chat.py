@@ -82,7 +82,7 @@ def chat(
     source; where that is too long, from its front on, messages are left out.
     """
     from chainrule.decoding.config import Limits
-    from chainrule.models.client import RemoteChat
+    from chainrule.features.chat.client import RemoteChat
     from chainrule.models.files.opening import open_drafting
 
     given = given_settings(sampling)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.errors import SettingError, TextError, prefix_errors
+from chainrule.features.preferences.answers import digest_of_preferences, read_preferences
 from chainrule.models.any_model import check_kind
 from chainrule.models.files.adapters import adapter_record, check_no_adapter
 from chainrule.models.files.folders import build_model
@@ -19,23 +20,22 @@ from chainrule.models.language_models import CausalNetwork, TextEncoder, chat_mo
 from chainrule.models.model import Model
 from chainrule.models.run import record_header, seconds_since, training_run
 from chainrule.protocol import END
-from chainrule.text.preferences import digest_of_preferences, read_preferences
 from chainrule.training.config import TrainingConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from chainrule.base.progress import Progress
-    from chainrule.text.preferences import Preference
+    from chainrule.features.preferences.answers import Preference
+    from chainrule.features.preferences.objective import Pair, Row
     from chainrule.training.config import AdapterConfig
-    from chainrule.training.objectives.preferences import Pair, Row
     from chainrule.verbs.training.options import AdaptOptions
 
 
 def train_on_preferences(options: AdaptOptions, adapter: AdapterConfig | None, progress: Progress) -> Model:
     """`adapt` with `preferred`. Raises TextError, SettingError, and as `train`."""
+    from chainrule.features.preferences.objective import preference_job
     from chainrule.neural.saving import engine_of
-    from chainrule.training.objectives.preferences import preference_job
     from chainrule.training.run import run_job
 
     assert options.preferred is not None
@@ -107,7 +107,7 @@ def _counted(pairs: Sequence[Preference], progress: Progress) -> Iterator[Prefer
 
 def _encoder(model: Model) -> Callable[[Preference], Pair]:
     """A function from a pair to what the network reads. It raises TextError with the pair's place."""
-    from chainrule.training.objectives.preferences import Pair, Row
+    from chainrule.features.preferences.objective import Pair, Row
 
     begin = model.engine.network.first_token
     texts = TextEncoder(model.tokenizer)

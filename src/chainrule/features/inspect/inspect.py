@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from chainrule.base.tables import count_of
-from chainrule.drawing.inspection import (
+from chainrule.errors import SettingError
+from chainrule.features.inspect.pages import (
     InsideLayer,
     inside_text_page,
     write_inspection,
 )
-from chainrule.errors import SettingError
 
 if TYPE_CHECKING:
     import os
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.drawing.drawn import Drawn
+    from chainrule.features.inspect.effects import CausalEffects
+    from chainrule.features.inspect.intervention import Removal
     from chainrule.models.model import Model
     from chainrule.models.progress_line import ProgressOption
-    from chainrule.neural.intervention import Removal
-    from chainrule.verbs.effects import CausalEffects
 
     Pixels = UInt8[ndarray, "H W C"]
 
@@ -177,7 +177,7 @@ def inspect(
     good:  chainrule.inspect(classifier, ["a.jpg", "b.jpg"]).save("inside.html")
     """
     if remove is not None or patch is not None or answer is not None or len(heads):
-        from chainrule.verbs.effects import causal_effects
+        from chainrule.features.inspect.effects import causal_effects
 
         if not isinstance(inputs, str):
             raise SettingError("remove and patch are for a text; leave them out for pictures")

@@ -12,11 +12,11 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 import chainrule as library
-from chainrule.cli.use.chat import ChatSession, show_answer, talk
 from chainrule.decoding.chat.conversation import Answer
 from chainrule.decoding.chat.messages import Message
 from chainrule.decoding.text_generator import Piece
 from chainrule.errors import ChainruleError
+from chainrule.features.chat.shell_chat import ChatSession, show_answer, talk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from chainrule.drawing.inspection import effects_page, write_inspection
 from chainrule.errors import SettingError
 from chainrule.evaluation.choices import join
 from chainrule.evaluation.continuations import Pair, split_pairs
+from chainrule.features.inspect.intervention import Removal, Unit, log_probs_without, units_of
+from chainrule.features.inspect.pages import effects_page, write_inspection
 from chainrule.models.any_model import check_kind
 from chainrule.models.language_models import CausalModel
 from chainrule.models.progress_line import ProgressOption, callback, shows_progress
-from chainrule.neural.intervention import Removal, Unit, log_probs_without, units_of
 
 if TYPE_CHECKING:
     import os

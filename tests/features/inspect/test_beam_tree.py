@@ -10,7 +10,7 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import TextPath
 
 from chainrule.decoding.beam import SearchTree, TreeNode
-from chainrule.decoding.beam_tree import MANY, compare_with_greedy, tree_json, tree_page, tree_svg
+from chainrule.features.inspect.beam_tree import MANY, compare_with_greedy, tree_json, tree_page, tree_svg
 
 NAMES = ["<unk>", "<s>", "</s>", "a & b", "<c>", "d\x01"]
 TREE = [

@@ -12,15 +12,15 @@ import torch
 
 import chainrule
 from chainrule.errors import SettingError, TextError
+from chainrule.features.preferences.answers import read_preferences
+from chainrule.features.preferences.objective import Pair, Preferences, Row
 from chainrule.neural.adapters import adapter_arrays, adapter_matrices, add_adapters
 from chainrule.protocol import UNKNOWN
-from chainrule.text.preferences import read_preferences
 from chainrule.training.config import TrainingConfig
 from chainrule.training.defaults import Recipe
 from chainrule.training.device import machine_for
 from chainrule.training.distributed import Processes
 from chainrule.training.job import Setup
-from chainrule.training.objectives.preferences import Pair, Preferences, Row
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,8 +13,8 @@ from random_networks import DOCUMENT_NETWORKS, MODERN, STREAM_NETWORKS, random_m
 
 from chainrule.base.progress import silent
 from chainrule.errors import SettingError
+from chainrule.features.inspect.intervention import Unit, log_probs_without, units_of
 from chainrule.neural.config import RecurrentConfig, gpt2, vaswani
-from chainrule.neural.intervention import Unit, log_probs_without, units_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -119,7 +119,7 @@ def test_rows_read_in_parts_are_those_read_at_once(monkeypatch: pytest.MonkeyPat
     model = random_model(CONFIGS["biases"])
     groups = [[unit] for layer in units_of(model) for unit in layer]
     at_once = log_probs_without(model, TOKENS, groups, "zero", silent)
-    monkeypatch.setattr("chainrule.neural.intervention._TOGETHER", 12)
+    monkeypatch.setattr("chainrule.features.inspect.intervention._TOGETHER", 12)
     np.testing.assert_allclose(log_probs_without(model, TOKENS, groups, "zero", silent), at_once, atol=1e-5)
 
 

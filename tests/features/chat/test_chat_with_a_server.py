@@ -12,7 +12,7 @@ from command_line import strict_json
 
 import chainrule as library
 from chainrule.errors import ChainruleError, ServerError, SettingError
-from chainrule.models.client import Client, RemoteChat, sampling_settings
+from chainrule.features.chat.client import Client, RemoteChat, sampling_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from chainrule.base.intrinsics import array_at, prefetch
 from chainrule.base.jit import allocating_kernel, kernel, tiny_kernel
-from chainrule.ngram.kenlm.binary_kernels import HASHED, KIND, ORDER, RECORD_SIZE, STATE_SIZE, extend_hashed
+from chainrule.features.kenlm.files.binary_kernels import HASHED, KIND, ORDER, RECORD_SIZE, STATE_SIZE, extend_hashed
 from chainrule.ngram.trie.query_kernels import LONG_RUN, NO_NODE, child, children, find_slot, slot_of
 from chainrule.protocol import BEGIN, END, UNKNOWN
 from chainrule.text.tokenization.vocabulary_kernels import HASH_FACTOR, HASH_START, find_token, mixed

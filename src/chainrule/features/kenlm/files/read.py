@@ -15,7 +15,7 @@ import numpy as np
 from chainrule.base.progress import Progress, silent
 from chainrule.base.threads import run, run_all
 from chainrule.errors import ModelFormatError
-from chainrule.ngram.kenlm.binary import (
+from chainrule.features.kenlm.files.binary import (
     ARRAY_TRIE,
     LOG_10,
     PROBING,
@@ -27,8 +27,8 @@ from chainrule.ngram.kenlm.binary import (
     open_binary,
     read_words,
 )
-from chainrule.ngram.kenlm.binary_kernels import add_high_parts, are_ascending, prepend_words, unpack
-from chainrule.ngram.kenlm.probing import read_probing
+from chainrule.features.kenlm.files.binary_kernels import add_high_parts, are_ascending, prepend_words, unpack
+from chainrule.features.kenlm.files.probing import read_probing
 from chainrule.ngram.models.table_models import NGramModel
 from chainrule.ngram.trie.assembly import DuplicateNgramError, Extra, Trie, complete_trie
 from chainrule.ngram.trie.query_kernels import NO_NODE
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float32, Int32, Int64
     from numpy import ndarray
 
-    from chainrule.ngram.kenlm.probing import HashedModel
+    from chainrule.features.kenlm.files.probing import HashedModel
     from chainrule.ngram.trie.table import Table
     from chainrule.text.tokenization.vocabulary import Vocabulary
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.base.jit import specialise
-from chainrule.ngram.kenlm import word_query_kernels as kernels
-from chainrule.ngram.kenlm.binary_kernels import KIND, ORDER, RECORD_SIZE, STATE_SIZE, TRIE
+from chainrule.features.kenlm.files import word_query_kernels as kernels
+from chainrule.features.kenlm.files.binary_kernels import KIND, ORDER, RECORD_SIZE, STATE_SIZE, TRIE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -14,7 +14,7 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 import chainrule as library
-from chainrule.cli.use.complete import Suggestions, talk
+from chainrule.features.chat.shell_complete import Suggestions, talk
 
 if TYPE_CHECKING:
     from pathlib import Path

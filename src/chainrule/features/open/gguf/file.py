@@ -258,16 +258,9 @@ def is_gguf(path: Path) -> bool:
         return False
 
 
-def describe_wrong_magic(path: Path) -> str | None:
-    """What is wrong with a file that is named as a GGUF file and is none; None of any other file."""
-    if path.suffix.lower() != ".gguf" or not path.is_file() or is_gguf(path):
-        return None
-    with open_regular(path) as file:
-        begin = file.read(4)
-    return (
-        f"is named .gguf, and begins with {begin!r}, not with GGUF's four bytes {MAGIC!r}; download the file again, or "
-        "give the name of what it is"
-    )
+def is_named_gguf(path: Path) -> bool:
+    """Return whether a file begins as GGUF or is named so; opening one that is named so only says what is wrong."""
+    return is_gguf(path) or (path.suffix.lower() == ".gguf" and path.is_file())
 
 
 def named_architecture(path: Path) -> str:
@@ -384,10 +377,15 @@ def _read_metadata(mapped: mmap.mmap) -> tuple[_Cursor, int, dict[str, Any]]:
 
 def _begin(mapped: mmap.mmap) -> tuple[_Cursor, int, int]:
     """A cursor at the metadata, and the numbers of tensors and of entries of metadata. Raises as `_read`."""
+    if mapped[: len(MAGIC)] != MAGIC:
+        raise _FileError(
+            f"is named .gguf, and begins with {mapped[: len(MAGIC)]!r}, not with GGUF's four bytes {MAGIC!r}; download "
+            "the file again, or give the name of what it is"
+        )
     cursor = _Cursor(mapped)
     cursor.position = len(MAGIC)
     version = cursor.number("I")
-    if mapped[: len(MAGIC)] != MAGIC or version not in (2, 3):
+    if version not in (2, 3):
         raise _FileError(f"is GGUF version {version}; expected 2 or 3, little-endian")
     return cursor, cursor.count(24), cursor.count(13)
 

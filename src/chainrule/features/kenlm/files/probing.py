@@ -14,9 +14,9 @@ import numpy as np
 from chainrule.base.distributions import ByDistributions, check_log_probs
 from chainrule.base.threads import run_all
 from chainrule.errors import SettingError
-from chainrule.ngram.kenlm import word_query_kernels as kernels
-from chainrule.ngram.kenlm.binary import REST_PROBING, Binary, read_words
-from chainrule.ngram.kenlm.binary_kernels import (
+from chainrule.features.kenlm.files import word_query_kernels as kernels
+from chainrule.features.kenlm.files.binary import REST_PROBING, Binary, read_words
+from chainrule.features.kenlm.files.binary_kernels import (
     HASHED,
     KENLM_IDS,
     KIND,
@@ -30,7 +30,7 @@ from chainrule.ngram.kenlm.binary_kernels import (
     UNIGRAMS,
     VOCABULARY_SIZE,
 )
-from chainrule.ngram.kenlm.word_queries import Record, queries, record_of_vocabulary
+from chainrule.features.kenlm.files.word_queries import Record, queries, record_of_vocabulary
 from chainrule.ngram.models.stream_scorer import StreamScorer, pieces_of
 from chainrule.protocol import BEGIN, StreamScores
 
@@ -46,6 +46,11 @@ if TYPE_CHECKING:
 
 class HashedModel(StreamScorer, ByDistributions["States"]):
     """P(w | the last N-1 tokens), from a hash table; `</s>` starts the next document."""
+
+    why_no_table = (
+        "this KenLM binary holds hashes of n-grams instead of their words, so it can be queried but not converted; "
+        "convert its ARPA file, or a binary of type trie"
+    )
 
     def __init__(self, record: Record, vocabulary_size: int, level_sizes: tuple[int, ...]) -> None:
         self.record, self.vocabulary_size, self.level_sizes = record, vocabulary_size, level_sizes
@@ -90,10 +95,7 @@ class HashedModel(StreamScorer, ByDistributions["States"]):
     @property
     def table(self) -> Table:
         """Raises SettingError: without the words, the model cannot be written as a folder or an ARPA file."""
-        raise SettingError(
-            "this KenLM binary holds hashes of n-grams instead of their words, so it can be queried but not "
-            "converted; convert its ARPA file, or a binary of type trie"
-        )
+        raise SettingError(self.why_no_table)
 
     @cached_property
     def _begin_state(self) -> Int64[ndarray, " state"]:

@@ -1,0 +1,3 @@
+"""Networks learn which of two answers people prefer: direct preference optimisation, for `adapt --preferred`."""
+
+USES = ()
