@@ -24,7 +24,7 @@ import numba
 from numba import types
 from numba.core import event
 from numba.core.compiler_lock import global_compiler_lock
-from numba.core.runtime import rtsys
+from numba.core.runtime.nrt import rtsys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

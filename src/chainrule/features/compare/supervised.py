@@ -17,11 +17,11 @@ from chainrule.base.tables import cell, text_table
 from chainrule.drawing.pages import html_table
 from chainrule.errors import SettingError, prefix_errors
 from chainrule.evaluation.resampling import p_value_of_sums
-from chainrule.evaluation.texts.bleu import Bleu
 from chainrule.features.classify.network.config import LABELLING
 from chainrule.features.classify.training import train_classifier
 from chainrule.features.compare.compare import with_names
 from chainrule.features.compare.config import LabelsOptions
+from chainrule.features.metrics.bleu import Bleu
 from chainrule.features.seq2seq.measurement import PairMeasurement, measure_pairs
 from chainrule.features.seq2seq.model import Seq2SeqModel
 from chainrule.features.seq2seq.options import MeasureOptions

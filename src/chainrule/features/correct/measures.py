@@ -25,8 +25,8 @@ import numpy as np
 
 from chainrule.errors import SettingError
 from chainrule.evaluation.resampling import Estimate, interval_of_sums
-from chainrule.evaluation.texts.bleu import drawn_statistics, expected_gleu, gleu_of_sums, gleu_statistics
-from chainrule.evaluation.texts.error_rates import CharacterErrors, WordErrors
+from chainrule.features.metrics.bleu import drawn_statistics, expected_gleu, gleu_of_sums, gleu_statistics
+from chainrule.features.metrics.error_rates import CharacterErrors, WordErrors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float64, Int64
     from numpy import ndarray
 
-    from chainrule.evaluation.texts.error_rates import CorpusMeasure
     from chainrule.features.correct.corrector.config import CorrectionSettings
+    from chainrule.features.metrics.error_rates import CorpusMeasure
 
 
 class Edit(NamedTuple):

@@ -20,8 +20,8 @@ from chainrule.base.progress import Progress, silent
 from chainrule.base.tables import count_of, text_table
 from chainrule.drawing.pages import html_table
 from chainrule.errors import SettingError, TextError
-from chainrule.evaluation.texts.bleu import Bleu, has_bleu
-from chainrule.evaluation.texts.error_rates import CharacterErrors, WordErrors
+from chainrule.features.metrics.bleu import Bleu, has_bleu
+from chainrule.features.metrics.error_rates import CharacterErrors, WordErrors
 from chainrule.features.rescore.features import IMPOSSIBLE, SpelledScorer
 from chainrule.features.rescore.lattice_search import LatticeSearch
 from chainrule.features.rescore.nbest_files import (
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
     from chainrule.errors import ChainruleError
     from chainrule.evaluation.resampling import Estimate
-    from chainrule.evaluation.texts.error_rates import CorpusMeasure
+    from chainrule.features.metrics.error_rates import CorpusMeasure
     from chainrule.features.rescore.config import ListFormat
     from chainrule.features.rescore.features import HypothesisScorer
     from chainrule.features.rescore.lattices import Unreadable

@@ -12,7 +12,7 @@ from chainrule.base.progress import Progress, silent
 from chainrule.base.threads import map_in_order
 from chainrule.errors import SettingError
 from chainrule.evaluation.resampling import Estimate, interval_of_sums
-from chainrule.evaluation.texts.error_rates import CharacterErrors, WordErrors
+from chainrule.features.metrics.error_rates import CharacterErrors, WordErrors
 from chainrule.features.rescore.features import Features, batches_of, features_of, first_of_best
 from chainrule.features.rescore.nbest_files import TOTAL
 from chainrule.features.rescore.tuning import maximum_likelihood, minimum_error_rate
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float64, Int64
     from numpy import ndarray
 
-    from chainrule.evaluation.texts.error_rates import CorpusMeasure
+    from chainrule.features.metrics.error_rates import CorpusMeasure
     from chainrule.features.rescore.config import Objective, TuningConfig
     from chainrule.features.rescore.features import HypothesisScorer
     from chainrule.features.rescore.nbest import NBestList
@@ -120,7 +120,7 @@ class TuningData:
 def measure_of(objective: Objective) -> CorpusMeasure:
     """Return the measure that is counted for an objective; word errors for likelihood. Raises SettingError."""
     if objective == "bleu":
-        from chainrule.evaluation.texts.bleu import Bleu
+        from chainrule.features.metrics.bleu import Bleu
 
         return Bleu()
     return CharacterErrors() if objective == "cer" else WordErrors()

@@ -96,7 +96,7 @@ def rescore(
     A seq2seq model scores each hypothesis given its source: --sources, or the
     "source" of JSON lists.
     """
-    from chainrule.evaluation.texts.bleu import has_bleu
+    from chainrule.features.metrics.bleu import has_bleu
     from chainrule.features.rescore.rescore import ListSource, Rescoring
 
     lists, named = _lists_and_models(models_and_lists, model)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float64, Int64
     from numpy import ndarray
 
-    from chainrule.evaluation.texts.error_rates import CorpusMeasure
+    from chainrule.features.metrics.error_rates import CorpusMeasure
     from chainrule.features.rescore.features import Features
 
     Vector = Float64[ndarray, " features"]

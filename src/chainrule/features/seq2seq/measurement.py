@@ -12,7 +12,7 @@ from chainrule import __version__
 from chainrule.base.json import finite_figures
 from chainrule.evaluation.likelihood import token_signature
 from chainrule.evaluation.resampling import Documents, interval
-from chainrule.evaluation.texts.text_scores import TextScores, measure_summaries, measure_translations
+from chainrule.features.metrics.text_scores import TextScores, measure_summaries, measure_translations
 from chainrule.protocol import END, UNKNOWN
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from chainrule.base.json import finite_figures
 from chainrule.base.results import Shown
 from chainrule.base.tables import count_of, printable
 from chainrule.errors import SettingError, TextError
-from chainrule.evaluation.texts.text_scores import measure_translations
+from chainrule.features.metrics.text_scores import measure_translations
 from chainrule.features.seq2seq.generation import GeneratedText
 from chainrule.protocol import UNKNOWN
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from chainrule.base.progress import Progress
-    from chainrule.evaluation.texts.text_scores import TextScores
+    from chainrule.features.metrics.text_scores import TextScores
     from chainrule.features.seq2seq.model import Seq2SeqModel
     from chainrule.text.corpus.block import Block
     from chainrule.text.corpus.corpus import Corpus

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from chainrule.base.json import finite_figures
 from chainrule.base.tables import text_table
 from chainrule.evaluation.resampling import Estimate, interval_of_sums
-from chainrule.evaluation.texts.error_rates import CharacterErrors, WordErrors
+from chainrule.features.metrics.error_rates import CharacterErrors, WordErrors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from chainrule.evaluation.texts.error_rates import CorpusMeasure
+    from chainrule.features.metrics.error_rates import CorpusMeasure
 
 _MEASURES: tuple[CorpusMeasure, ...] = (WordErrors(), CharacterErrors())
 ALONE, FUSED = "the network alone", "with the language model"

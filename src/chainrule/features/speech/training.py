@@ -10,7 +10,7 @@ import numpy as np
 
 from chainrule.base.options import takes
 from chainrule.errors import TextError
-from chainrule.evaluation.texts.error_rates import CharacterErrors
+from chainrule.features.metrics.error_rates import CharacterErrors
 from chainrule.features.speech.model import FAMILY, SpeechModel
 from chainrule.features.speech.network_config import SpeechConfig
 from chainrule.features.speech.sounds.transcripts import check_transcripts, digest_of_transcripts, hours_of

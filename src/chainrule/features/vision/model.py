@@ -19,8 +19,8 @@ from chainrule.decoding.config import Limits
 from chainrule.decoding.limits import constraints_for
 from chainrule.drawing.plots import PICTURE_SUFFIXES
 from chainrule.errors import SettingError, opening_folder
-from chainrule.evaluation.texts.text_scores import measure_captions
 from chainrule.features.classify.network.config import labelling_settings
+from chainrule.features.metrics.text_scores import measure_captions
 from chainrule.features.seq2seq.generation import BEAM, score_targets, search_sources, sentence_slices
 from chainrule.features.seq2seq.measurement import PairMeasurement, measure_targets
 from chainrule.features.seq2seq.options import MAX_TOKENS, CaptionOptions

@@ -12,8 +12,8 @@ import numpy as np
 from chainrule.base.tables import text_table
 from chainrule.errors import TextError
 from chainrule.evaluation.resampling import interval_of_sums
-from chainrule.evaluation.texts.bleu import ORDER, Bleu, Chrf, caption_bleu, caption_bleu_statistics
-from chainrule.evaluation.texts.rouge import (
+from chainrule.features.metrics.bleu import ORDER, Bleu, Chrf, caption_bleu, caption_bleu_statistics
+from chainrule.features.metrics.rouge import (
     caption_rouge_l,
     caption_words,
     check_stemmer,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from chainrule.evaluation.texts.edit_kernels import edit_distances
+from chainrule.features.metrics.edit_kernels import edit_distances
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
