@@ -20,7 +20,7 @@ _EXAMPLE = "corpus.txt -o {}/"  # for a model of `train`
 
 
 class Answer(NamedTuple):
-    """word: the first name of another program. problem: what is wrong with it. command: that does it here."""
+    """What is wrong with a command, and the command that does it here. word: the first name of another program."""
 
     word: str
     problem: str
