@@ -42,7 +42,11 @@ SAID = {
     "Try: chainrule train ngram TEXT --order 3 --output x.arpa --smoothing modified-kneser-ney",
     "train ngram TEXT -o x.arpa -order 3": "There is no option -order. "
     "Try: chainrule train ngram TEXT -o x.arpa --order 3",
-    "ngram -lm lm.arpa -ppl TEXT": "There is no verb ngram. Try: chainrule evaluate lm.arpa TEXT",
+    "ngram -lm lm.arpa -ppl TEXT -order 3": "There is no verb ngram. Try: chainrule evaluate lm.arpa TEXT",
+    "ngram-count -order 2 -text TEXT -lm x.arpa": "There is no verb ngram-count. "
+    "Try: chainrule train ngram TEXT --order 2 --output x.arpa",
+    "ngram-count -text TEXT -lm x.arpa": "There is no verb ngram-count. "
+    "Try: chainrule train ngram TEXT --output x.arpa --order 3",  # its default
     "ngram TEXT -o LM": "There is no verb ngram. Try: chainrule train ngram TEXT -o LM",
     # transformers, nanoGPT
     "train lstm": "There is no model lstm. Try: chainrule train recurrent corpus.txt -o recurrent/ --cell lstm",
@@ -60,6 +64,7 @@ SAID = {
     "generate -m x.gguf -p Once -n 20 --temp 0.5": "There is no option -m. "
     "Try: chainrule generate x.gguf Once --max-tokens 20 --temperature 0.5",
     "llama-cli": "There is no verb llama-cli. Try: chainrule generate model.gguf 'Once upon a time'",
+    "next LM the -n 3": "There is no option -n. Try: chainrule next LM the --top 3",
     # gensim, SymSpell, pyctcdecode, lm-eval, fairseq, minicons
     "train word2vec TEXT -o LM --vector_size 50 --sg 1": "There is no model word2vec. "
     "Try: chainrule train vectors TEXT -o LM --dimensions 50 --method skipgram",

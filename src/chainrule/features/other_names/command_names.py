@@ -68,8 +68,8 @@ COMMANDS = {
     "build-binary": "convert lm.arpa lm/",
     "count-ngrams": "count --order 3 | corpus.txt -o counts.txt",
     # SRILM; its ngram is among the models
-    "ngram-count": "train ngram corpus.txt -o lm.arpa --order 3",
-    "make-big-lm": "train ngram corpus.txt -o lm.arpa --order 3",
+    "ngram-count": "train ngram --order 3 | corpus.txt -o lm.arpa",
+    "make-big-lm": "train ngram --order 3 | corpus.txt -o lm.arpa",
     "ngram-merge": "train ngram --counts a.txt b.txt -o lm.arpa",
     "ngram-class": "train vectors corpus.txt -o words/",
     "compute-best-mix": "mix | lm/ other/ -o mix/ --tune heldout.txt",
