@@ -80,6 +80,7 @@ _PUBLIC = {
     "base.threads": ("set_threads",),
     "features.compare.compare": ("compare", "compare_families", "compare_smoothings"),
     "features.reading.reading_times": ("ReadingTimes", "reading_times"),
+    "features.compare.learning": ("draw_learning",),
     "features.compare.report": ("write_report",),
     "features.compare.smoothings": ("SmoothingTable",),
     "features.compare.supervised": ("LabelComparison", "PairComparison", "compare_labels", "compare_pairs"),

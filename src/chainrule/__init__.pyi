@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from chainrule.features.compare.compare import compare_families as compare_families
     from chainrule.features.compare.compare import compare_smoothings as compare_smoothings
     from chainrule.features.compare.comparison import Comparison as Comparison
+    from chainrule.features.compare.learning import draw_learning as draw_learning
     from chainrule.features.compare.report import write_report as write_report
     from chainrule.features.compare.smoothings import SmoothingTable as SmoothingTable
     from chainrule.features.compare.supervised import LabelComparison as LabelComparison
