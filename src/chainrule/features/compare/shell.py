@@ -125,13 +125,13 @@ def compare(
         $ chainrule compare lm/ transformer/ --text heldout.txt
 
     With --text, compares saved models. Without it, trains n-gram models on the
-    texts, by default on Python's own documentation, and measures them on
-    held-out text. With --minutes, trains networks of every family too, or of
-    some --families, and mixes them with the best n-grams; a twentieth of the training text is set
-    aside to choose the best weights of networks and mixture. With -o, writes a
-    page that works offline (index.html), its plots (.svg) and the table
-    (table.md, table.json). With --smoothing all, the table has a row for each
-    smoothing of n-gram models and a column for each order.
+    texts, by default on Python's own documentation, and measures them on held-
+    out text. With --minutes, trains networks of every family too, or of some
+    --families, and mixes them with the best n-grams; a twentieth of the
+    training text is set aside to choose the best weights of networks and
+    mixture. With -o, writes a page that works offline (index.html), its plots
+    (.svg) and the table (table.md, table.json). With --smoothing all, the table
+    has a row for each smoothing of n-gram models and a column for each order.
 
     With --labels, trains networks that label texts from scratch, and with
     --vectors each of them three times: with word vectors learned from nothing,
