@@ -125,8 +125,8 @@ def compare(
         $ chainrule compare lm/ transformer/ --text heldout.txt
 
     With --text, compares saved models. Without it, trains n-gram models on the
-    texts, by default on Python's own documentation, and measures them on held-
-    out text. With --minutes, trains networks of every family too, or of some
+    texts, by default on Python's own documentation, and measures them on
+    held-out text. With --minutes, trains networks of every family too, or of some
     --families, and mixes them with the best n-grams; a twentieth of the
     training text is set aside to choose the best weights of networks and
     mixture. With -o, writes a page that works offline (index.html), its plots
