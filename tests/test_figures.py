@@ -44,7 +44,11 @@ def test_the_readme_shows_the_figures_of_today() -> None:
     for value in values:
         assert value in table, value
     shown = re.findall(r"\d[\d.,]*\d|\d", re.sub(r"\]\([^)]+\)", "", table))
-    of_figures = {number for figure in FIGURES.values() for number in re.findall(r"\d[\d.,]*\d|\d", f"{figure.value} {figure.what}")}
+    of_figures = {
+        number
+        for figure in FIGURES.values()
+        for number in re.findall(r"\d[\d.,]*\d|\d", f"{figure.value} {figure.what}")
+    }
     assert [number for number in shown if number not in of_figures] == []
 
 
@@ -60,7 +64,8 @@ def test_no_page_has_long_sentences_or_private_words() -> None:
 
 
 def test_words_are_counted_without_code_tables_and_headings() -> None:
-    page = "# A heading of many words\n\nOne two `a b c` four. Five, six [seven](x.md) eight!\n\n| a | b |\n\n```\ncode code\n```\n"
+    prose = "One two `a b c` four. Five, six [seven](x.md) eight!"
+    page = f"# A heading of many words\n\n{prose}\n\n| a | b |\n\n```\ncode code\n```\n"
     assert sentences_of(page) == [4, 4]
     assert private_words("They were told.\n\n`told`") == ["told (says, reports, passed)"]
 

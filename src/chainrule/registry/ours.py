@@ -56,6 +56,8 @@ ROWS = (
     ("configs", "masked", Lazy(f"{_OPENED}:OpenMaskedConfig")),
     ("configs", "text-encoder", Lazy(f"{_OPENED}:OpenTextEncoderConfig")),
     ("servers", "client", Lazy("chainrule.features.chat.client:Client")),
+    ("draw several", "learning", Lazy("chainrule.features.compare.learning:draw_learning")),
+    ("draw several", "sizes", Lazy("chainrule.verbs.draw:draw_sizes")),
     ("embed", "classifier", Lazy("chainrule.features.classify.shell:embed_inputs")),
 )
 

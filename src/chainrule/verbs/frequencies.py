@@ -61,7 +61,10 @@ class Frequencies:
         self.total = stream.size - self._documents + ends  # number of words
 
     def count(self, *words: str) -> int:
-        """How often these words follow one another. Raises SettingError if there are more of them than the order."""
+        """Return how often these words follow one another.
+
+        Raises SettingError if there are more of them than the order.
+        """
         if not 1 <= len(words) <= self._counts.order:
             raise SettingError(f"{len(words)} words cannot be counted; expected 1 to {self._counts.order}, the order")
         ids = self._ids(words)
@@ -71,12 +74,12 @@ class Frequencies:
         return 0 if node is None else int(self._counts.counts[node])
 
     def prob(self, word: str, *context: str) -> float:
-        """count(context word) / count(context), or without a context count(word) / total; 0 for 0 / 0."""
+        """Return count(context word) / count(context), or without a context count(word) / total; 0 for 0 / 0."""
         denominator = self.count(*context) if context else self.total
         return self.count(*context, word) / denominator if denominator else 0.0
 
     def followers(self, *context: str) -> dict[str, int]:
-        """How often each token follows this context, the most frequent first. Raises as `count`."""
+        """Return how often each token follows this context, the most frequent first. Raises as `count`."""
         if len(context) >= self._counts.order:
             raise SettingError(f"{len(context)} words of context; expected at most {self._counts.order - 1}, order - 1")
         node = self._node(self._ids(context))
@@ -90,7 +93,7 @@ class Frequencies:
         return [self._tokenizer.vocabulary.id_of(word) for word in words]
 
     def _node(self, ids: Sequence[int]) -> int | None:
-        """The node of these tokens; None if they were not seen."""
+        """Return the node of these tokens; None if they were not seen."""
         if UNKNOWN in ids or (not self._count_markers and {BEGIN, END} & set(ids)):
             return None
         node = _ROOT
@@ -143,7 +146,9 @@ class WordFrequencies:
         self._known: dict[str, float | None] = {}
 
     def log_frequencies(self, words: Sequence[str]) -> list[float | None]:
-        """Of each word; None if it has no count, and of the markers, which are no words of a text."""
+        """Return the logarithm of each word's frequency; None if it has no count, and of the markers, which are no
+        words of a text.
+        """
         self._known |= dict.fromkeys(MARKER_TOKENS)
         new = [word for word in dict.fromkeys(words) if word not in self._known]
         if self._model is None:
@@ -167,20 +172,20 @@ class WordFrequencies:
 
 
 def _without_marks_around(word: str) -> str:
-    """The word without Unicode's punctuation and symbols (P and S) at its ends: “Hello”, becomes Hello."""
+    """Return the word without Unicode's punctuation and symbols (P and S) at its ends: “Hello”, becomes Hello."""
     inside = [i for i, character in enumerate(word) if unicodedata.category(character)[0] not in "PS"]
     return word[inside[0] : inside[-1] + 1] if inside else ""
 
 
 def _check_counts(counts: Mapping[str, float]) -> None:
-    """Raises SettingError."""
+    """Raise SettingError unless all are words with counts, 0 or more."""
     for word, count in counts.items():
         if not isinstance(word, str) or not isinstance(count, Real) or not 0 <= count < math.inf:
             raise SettingError(f"frequencies have {word!r}: {count!r}; expected a word and its count, 0 or more")
 
 
 def _read_counts(path: Path) -> dict[str, float]:
-    """Raises TextError with file and line."""
+    """Read the counts in a file. Raises TextError with file and line."""
     from chainrule.text.corpus.plain_text import lines_of
 
     counts: dict[str, float] = {}

@@ -45,7 +45,8 @@ _SHOWN = 10  # words, or numbers of texts, that a note says
 
 @takes(SurprisalOptions)
 def surprisal(source: Source | Paths, model: Model | Mapping[str, Model], options: SurprisalOptions) -> Surprisals:
-    """The surprisal of each word of texts, or of each token, character, byte or text: a table for pandas and R.
+    """Return the surprisal of each word of some texts, or of each token, character, byte or text: a table for pandas
+    and R.
 
     The rows are read and scored while one goes through them. Of records, the fields beside the text are columns, too,
     so that ids and conditions stay with each word. model: also several by name, for words and texts: each has columns
@@ -124,11 +125,11 @@ class Surprisals:
                 yield from rows_in(columns)
 
     def to_records(self) -> list[dict[str, Any]]:
-        """All rows."""
+        """Return all rows."""
         return list(self)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Writes .csv, .tsv, .jsonl or .parquet, by the name; all but the last also compressed. Raises OutputError."""
+        """Write .csv, .tsv, .jsonl or .parquet, by the name; all but the last also compressed. Raises OutputError."""
         from chainrule.base.arguments import as_path
         from chainrule.base.files import check_new_file
 
@@ -140,7 +141,7 @@ class Surprisals:
                 write(columns)
 
     def notes(self) -> Iterator[str]:
-        """Which words have no frequency, and which texts no rows, once the table was read."""
+        """Yield which words have no frequency, and which texts no rows, once the table was read."""
         if self.infrequent:
             some = ", ".join(word for word, _ in self.infrequent.most_common(_SHOWN))
             more = ", ..." if len(self.infrequent) > _SHOWN else ""
@@ -155,7 +156,7 @@ class Surprisals:
             yield f"{texts}, of which the table has no rows: number {some}{more}; --ends has a row for each"
 
     def _example(self) -> dict[str, Any]:
-        """A row with all columns: that of the end of an empty text."""
+        """Return a row with all columns: that of the end of an empty text."""
         options = replace(self._options, ends=True)
         by_model = [
             columns_of_block(model, block_of_texts([""]), options, suffix) for suffix, model in self._by_suffix()
@@ -171,11 +172,11 @@ class Surprisals:
         return self._source.reading.text_field if isinstance(self._source, Corpus) else ""
 
     def _by_suffix(self) -> Iterator[tuple[str, Model]]:
-        """The models, with the end of the names of their columns."""
+        """Return the models, with the end of the names of their columns."""
         return ((f"_{name}" * bool(name), model) for name, model in self._models.items())
 
     def _blocks(self, progress: Progress) -> Iterator[Mapping[str, list[Any]]]:
-        """The rows, some texts at a time."""
+        """Yield the rows, some texts at a time."""
         inside, number = BlockProgress(progress, "scoring"), 0
         frequencies = self._options.frequencies
         counted = None if frequencies is None else WordFrequencies(frequencies)
@@ -203,9 +204,9 @@ class Surprisals:
     def _joined(
         self, by_model: Sequence[tuple[Columns, list[int]]], before: int, counted: WordFrequencies | None
     ) -> tuple[Columns, list[int]]:
-        """The columns of all models, and those that need no model; how many rows each text has. Raises TextError.
+        """Return the columns of all models, and those that need no model; how many rows each text has.
 
-        before: the number of texts before these.
+        Raises TextError. before: how many texts come before these.
         """
         (columns, rows), *others = by_model
         for name, (own, own_rows) in zip([*self._models][1:], others, strict=True):
@@ -238,7 +239,7 @@ class Surprisals:
 
 
 def surprisal_column(options: SurprisalOptions) -> str:
-    """The column of words' surprisals with their ends, which names any convention but ours."""
+    """Return the column of words' surprisals with their ends, which names any convention but ours."""
     convention = "" if options.convention == "chainrule" else f"{options.convention}_"
     return f"surprisal_{convention}{'nats' if options.nats else 'bits'}"
 
@@ -249,9 +250,9 @@ _SPILLS = ("length", "log_frequency", "surprisal_", "uncorrected_", "entropy_", 
 def columns_of_block(
     model: Model, block: Block, options: SurprisalOptions, suffix: str = ""
 ) -> tuple[Columns, list[int]]:
-    """The columns of the texts of a block, see `Surprisals`, and how many rows each text has. Sentences have no number.
+    """Return the columns of the texts of a block, see `Surprisals`, and how many rows each text has.
 
-    suffix: of the names of columns that depend on the model.
+    Sentences have no number. suffix: of the names of columns that depend on the model.
     """
     import numpy as np
 
@@ -332,7 +333,7 @@ def columns_of_block(
 def words_of_texts(
     model: Model, texts: Sequence[str], options: SurprisalOptions | None = None
 ) -> list[list[dict[str, Any]]]:
-    """The rows of the words of each text, as `surprisal` gives them, without `sentence`. Raises MarkerError."""
+    """Return the rows of the words of each text, as `surprisal` gives them, without `sentence`. Raises MarkerError."""
     columns, sizes = columns_of_block(model, block_of_texts(texts), options or SurprisalOptions())
     del columns["sentence"]
     rows = rows_in(columns)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from chainrule.base.options import takes
 from chainrule.errors import SettingError
 from chainrule.features.compare.config import FamiliesOptions, SmoothingsOptions
-from chainrule.features.compare.ladder import Networks, compare_models, run_ladder
+from chainrule.features.compare.ladder import Networks, check_families, compare_models, run_ladder
 from chainrule.features.compare.smoothings import SmoothingTable, smoothing_table
 from chainrule.models.files.opening import load
 from chainrule.models.model import Model
@@ -40,7 +40,7 @@ def compare(
     *,
     progress: ProgressOption = None,
 ) -> Comparison:
-    """Measures models on one text, in one table, with paired tests against the best.
+    """Measure models on one text, in one table, with paired tests against the best.
 
     models: by the names that the table shows; or models and paths, with the paths as names. A path is opened only when
     its model is measured. The source is read once for each model. Raises TextError, ModelFormatError; SettingError if
@@ -55,11 +55,12 @@ def compare(
 
 @takes(FamiliesOptions)
 def compare_families(options: FamiliesOptions) -> Comparison:
-    """Trains models of all families on one text, from uniform to a mixture of the best, and measures them on another.
+    """Train models of all families on one text, from uniform to a mixture of the best, and measure them on another.
 
     The options are those of `FamiliesOptions`. Raises TextError, SettingError, EstimationError.
     """
     with showing(options.progress) as progress:
+        check_families(options.families, has_minutes=options.minutes is not None)
         train, measured = parts_of(options.source, options.heldout, progress)
         train, networks = with_validation(train, options.minutes, progress)
         return run_ladder(
@@ -69,13 +70,14 @@ def compare_families(options: FamiliesOptions) -> Comparison:
             tokenizer=options.tokenizer,
             markers=options.markers,
             networks=networks,
+            families=options.families,
             progress=progress,
         )
 
 
 @takes(SmoothingsOptions)
 def compare_smoothings(options: SmoothingsOptions) -> SmoothingTable:
-    """N-gram models of every smoothing at every order, trained on one text and measured on another.
+    """Train n-gram models of every smoothing at every order on one text, and measure them on another.
 
     The options are those of `SmoothingsOptions`. Raises TextError, SettingError, EstimationError.
     """
@@ -95,13 +97,13 @@ def compare_smoothings(options: SmoothingsOptions) -> SmoothingTable:
 def parts_of(
     source: Source | Paths | None, heldout: Source | Paths | None, progress: Progress
 ) -> tuple[Source, Source]:
-    """The text to train on and the text to measure on."""
+    """Return the text to train on and the text to measure on."""
     whole = Lines(sample_lines(progress), SAMPLE_NAME) if source is None else source_of(source)
     return train_and_heldout(whole, progress) if heldout is None else (whole, source_of(heldout))
 
 
 def with_validation(train: Source, minutes: float | None, progress: Progress) -> tuple[Source, Networks | None]:
-    """The text to train on and, if there is time for networks, their budget and validation text."""
+    """Return the text to train on and, if there is time for networks, their budget and validation text."""
     if minutes is None:
         return train, None
     rest, validation = split(train, _VALIDATED, progress).values()
@@ -109,14 +111,14 @@ def with_validation(train: Source, minutes: float | None, progress: Progress) ->
 
 
 def with_names(models: Mapping[str, Any] | Iterable[Any], kind: type) -> list[tuple[str, Any]]:
-    """Models and paths with their names: those in a list are called by their paths, or model 1, 2, ..."""
+    """Return models and paths with their names: those in a list are called by their paths, or model 1, 2, ..."""
     if isinstance(models, Mapping):
         return list(models.items())
     return [(f"model {i}" if isinstance(one, kind) else os.fspath(one), one) for i, one in enumerate(models, 1)]
 
 
 def _named(models: Mapping[str, AnyModel] | Iterable[AnyModel], progress: Progress) -> Iterator[tuple[str, Model]]:
-    """Models with their names, opened one at a time. Raises SettingError if two have the same name."""
+    """Yield models with their names, opened one at a time. Raises SettingError if two have the same name."""
     if isinstance(models, str | os.PathLike | Model):
         raise SettingError("compare takes several models; put a single one in a list")
     pairs = with_names(models, Model)

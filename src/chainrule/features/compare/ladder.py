@@ -31,7 +31,7 @@ from chainrule.verbs.training.residual import Known, join_known, known_distribut
 from chainrule.verbs.training.stream import read_validation, train_speller
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from chainrule.evaluation.measurement import Measurement
     from chainrule.models.model import Model
@@ -62,7 +62,7 @@ _DISTINGUISHING = (
 
 
 def compare_models(models: Iterable[tuple[str, Model]], source: Source, progress: Progress = silent) -> Comparison:
-    """Measures named models one after the other; an iterator may open each only when it is needed.
+    """Measure named models one after the other; an iterator may open each only when it is needed.
 
     The source is read once for each model. Raises TextError; SettingError if there is no model.
     """
@@ -74,13 +74,13 @@ def compare_models(models: Iterable[tuple[str, Model]], source: Source, progress
 
 
 def parameters_of(model: Model) -> int | None:
-    """How many n-grams or weights a model has; None if its record does not say."""
+    """Return how many n-grams or weights a model has; None if its record does not say."""
     weights, ngrams = model.record.get("parameters"), model.record.get("ngrams")
     return weights if ngrams is None else sum(ngrams)
 
 
 def size_of(model: Model) -> int | None:
-    """The bytes of a model's arrays in its folder, without those of the tokenizer and the speller.
+    """Return the bytes of a model's arrays in its folder, without those of the tokenizer and the speller.
 
     None if the model cannot be saved, as a probing binary of KenLM.
     """
@@ -105,7 +105,7 @@ def _saved_contender(name: str, model: Model, source: Source, progress: Progress
 
 
 def _configuration(model: Model) -> str | None:
-    """A string that is the same for models that differ only in their seeds; None if the record does not say.
+    """Return a string that is the same for models that differ only in their seeds; None if the record does not say.
 
     Models of different texts, of the same text read differently, or changed after training have different
     configurations: they do not differ by chance.
@@ -164,28 +164,46 @@ def run_ladder(
     tokenizer: TokenizerConfig | str = "word",
     markers: Markers = "error",
     networks: Networks | None = None,
+    families: Sequence[str] | None = None,
     progress: Progress = silent,
 ) -> Comparison:
-    """Compares uniform, n-grams of orders 1 to `order`, networks of every family, an LSTM on the residual of the best
+    """Compare uniform, n-grams of orders 1 to `order`, networks of every family, an LSTM on the residual of the best
     n-grams where the vocabulary is small, and mixtures of the networks with the best n-grams.
 
-    networks: None for no networks and no mixtures. Each model is trained from token ids by itself, so that its seconds
-    are its own, and measured before the next one is trained. Raises TextError, SettingError, EstimationError.
+    networks: None for no networks and no mixtures. families: those to compare, without the LSTM on the residual; None
+    for all. Each model is trained from token ids by itself, so that its seconds are its own, and measured before the
+    next one is trained. Raises TextError, SettingError, EstimationError.
     """
     configs = [NGramConfig(order=n) for n in range(1, NGramConfig(order=order).order + 1)]
+    check_families(families, has_minutes=networks is not None)
     tokens = tokenize_source(train, tokenizer, markers, progress)
     frequencies = np.bincount(tokens.stream, minlength=tokens.tokenizer.vocabulary_size)
     _compile_kernels()
     contenders: list[Contender] = []
-    for rung in _rungs(tokens, configs, networks, progress):
+    for rung in _rungs(tokens, configs, networks, families, progress):
         measurement = rung.model.evaluate(heldout, progress, frequencies=frequencies)
         check_overlap(measurement, heldout)
         contenders.append(_contender(rung, measurement, progress))
     return Comparison(contenders)
 
 
+def check_families(families: Sequence[str] | None, *, has_minutes: bool) -> None:
+    """Raise SettingError where a family cannot be compared, or is one of networks and no minutes are set."""
+    if families is None:
+        return
+    networks = [name for name in configs_of(CAUSAL_NETWORK) if _VARIANTS.get(name) != {}]
+    known = ["uniform", "ngram", *networks]
+    for name in families:
+        if name not in known:
+            raise SettingError(f"families is {name!r}; expected some of {', '.join(known)}")
+        if name in networks and not has_minutes:
+            raise SettingError(f"families is {name!r}, a network; set minutes, such as minutes=2, its time of training")
+    if not families:
+        raise SettingError(f"families is empty; expected some of {', '.join(known)}")
+
+
 def check_overlap(measurement: Measurement, heldout: Source) -> None:
-    """Raises EstimationError if no token of a held-out text occurs in the training text: figures would mean nothing."""
+    """Raise EstimationError if no token of a held-out text occurs in the training text: figures would mean nothing."""
     if measurement.oov == measurement.tokens - measurement.documents:
         raise EstimationError(
             f"{', '.join(heldout.sources)}: none of its tokens occurs in the training text, so models cannot be "
@@ -209,40 +227,50 @@ def _contender(rung: _Rung, measurement: Measurement, progress: Progress) -> Con
 
 
 def _rungs(
-    tokens: Tokenized, configs: list[NGramConfig], networks: Networks | None, progress: Progress
+    tokens: Tokenized,
+    configs: list[NGramConfig],
+    networks: Networks | None,
+    families: Sequence[str] | None,
+    progress: Progress,
 ) -> Iterator[_Rung]:
-    """The models, each yielded when it is trained."""
+    """Yield the models, each yielded when it is trained."""
     learner = tokens.tokenizer
     speller = train_speller(  # the same for every rung
         learner, tokens.stream, UniformConfig(), tokens.left_out, tokens.literal_unknowns
     )
-    yield _Rung("uniform", CausalModel("uniform", UniformModel(learner.vocabulary_size), learner, {}, speller), 0.0, 0)
+    if families is None or "uniform" in families:
+        yield _Rung(
+            "uniform", CausalModel("uniform", UniformModel(learner.vocabulary_size), learner, {}, speller), 0.0, 0
+        )
     best: _Rung | None = None  # of the n-gram models, for the mixture
-    for config in configs:
+    for config in configs if families is None or "ngram" in families else ():
         rung = _train_ngrams(tokens, config, speller, networks, progress)
         if best is None or (rung.level or 0.0) < (best.level or 0.0):
             best = rung
         yield rung
-    if networks is None or best is None:
+    if networks is None:
         return
     training = TrainingConfig(minutes=networks.minutes)
     validation = read_validation(networks.validation, learner, training, lambda: speller, progress)
-    components = [best]
+    components = [] if best is None else [best]
     options = StreamOptions(training=training, validation=validation)
-    for name, network in networks_for(learner.vocabulary_size):
+    for name, network in networks_for(learner.vocabulary_size, families):
         components.append(_train_network(name, tokens, network, speller, options, progress))
         yield components[-1]
-    if learner.vocabulary_size <= LARGE_VOCABULARY:
+    if families is None and best is not None and learner.vocabulary_size <= LARGE_VOCABULARY:
         yield _train_residual(tokens, NGramConfig(**best.model.record["settings"]), speller, options, progress)
-    yield from _mix_best(components, networks.validation, progress)
+    if len(components) > 1:
+        yield from _mix_best(components, networks.validation, progress)
 
 
-def networks_for(vocabulary_size: int) -> Iterator[tuple[str, NetworkConfig]]:
-    """Every family of networks that reads texts, of a size that its minutes choose; the recurrent one with and without
-    gates.
+def networks_for(vocabulary_size: int, families: Sequence[str] | None = None) -> Iterator[tuple[str, NetworkConfig]]:
+    """Yield every family of networks that reads texts, or those named, of a size that its minutes choose; the recurrent
+    one with and without gates.
     """
     output: OutputKind = "adaptive" if vocabulary_size > LARGE_VOCABULARY else "full"
     for family, kind in configs_of(CAUSAL_NETWORK).items():
+        if families is not None and family not in families:
+            continue
         for name, settings in _VARIANTS.get(family, {family: {}}).items():
             yield name, kind(output=output, **settings)
 
@@ -302,8 +330,9 @@ def _train_network(
 def _train_residual(
     tokens: Tokenized, ngram: NGramConfig, speller: Speller, options: StreamOptions, progress: Progress
 ) -> _Rung:
-    """An LSTM on the residual of an n-gram model, whose folds are a part of the minutes. It is no part of the mixture,
-    which has both.
+    """Return an LSTM on the residual of an n-gram model, whose folds are a part of the minutes.
+
+    It is no part of the mixture, which has both.
     """
     assert options.validation is not None
     run, size = TrainingRun(began=time.monotonic()), tokens.tokenizer.vocabulary_size
@@ -318,7 +347,8 @@ def _train_residual(
 
 
 def _mix_best(rungs: list[_Rung], validation: Source, progress: Progress) -> Iterator[_Rung]:
-    """Mixtures of those models that have enough weight when all are mixed, at least two; their seconds are of all.
+    """Yield mixtures of those models that have enough weight when all are mixed, at least two; their seconds are of
+    all.
 
     First with constant weights, then with weights that depend on the context.
     """
@@ -338,7 +368,7 @@ def _mixture(rungs: list[_Rung], config: MixtureConfig, validation: Source, prog
 
 
 def _compile_kernels() -> None:
-    """Trains and queries a tiny model, so that no row of the table pays for compiling or loading kernels."""
+    """Train and query a tiny model, so that no row of the table pays for compiling or loading kernels."""
     from chainrule.ngram.training import train_ngram
 
     stream = np.array([3, END], np.int32)

@@ -64,7 +64,7 @@ def compare_smoothings(
     markers: Markers,
     progress: Progress,
 ) -> SmoothingTable:
-    """The table, computed. Raises TextError, SettingError, EstimationError; CycloptsError for an unknown name."""
+    """Compute the table. Raises TextError, SettingError, EstimationError; CycloptsError for an unknown name."""
     from chainrule.features.compare.smoothings import smoothing_table
 
     for name in options.smoothings:
@@ -126,12 +126,12 @@ def compare(
 
     With --text, compares saved models. Without it, trains n-gram models on the
     texts, by default on Python's own documentation, and measures them on
-    held-out text. With --minutes, trains networks of every family too, and
-    mixes them with the best n-grams; a twentieth of the training text is set
-    aside to choose the best weights of networks and mixture. With -o, writes a
-    page that works offline (index.html), its plots (.svg) and the table
-    (table.md, table.json). With --smoothing all, the table has a row for each
-    smoothing of n-gram models and a column for each order.
+    held-out text. With --minutes, trains networks of every family too, or of some
+    --families, and mixes them with the best n-grams; a twentieth of the
+    training text is set aside to choose the best weights of networks and
+    mixture. With -o, writes a page that works offline (index.html), its plots
+    (.svg) and the table (table.md, table.json). With --smoothing all, the table
+    has a row for each smoothing of n-gram models and a column for each order.
 
     With --labels, trains networks that label texts from scratch, and with
     --vectors each of them three times: with word vectors learned from nothing,
@@ -149,7 +149,7 @@ def compare(
     report = None if show.output is not None else output
     is_plain = (text, report, plot, heldout) == (None,) * 4 and reading == DEFAULT_READING
     if labels is not None:
-        if not is_plain or given.keys() & {"order", "smoothings"}:
+        if not is_plain or given.keys() & {"order", "smoothings", "families"}:
             raise CycloptsError(msg="--labels goes with --networks, --vectors, --minutes and the tokenizer alone.")
         _compare_labels(texts, labels, tokenizer, show, **given)
         return
@@ -173,19 +173,24 @@ def compare(
         refuse(named, "is for training models; --text compares saved ones")
         comparison, about = _compare_models(texts, text, tokenizer, markers, reading)
     elif "smoothings" in given:
-        if "minutes" in given:
-            raise CycloptsError(msg="--minutes trains networks, and --smoothing compares n-gram models only.")
+        for name in ("minutes", "families"):
+            if name in given:
+                raise CycloptsError(msg=f"--smoothing compares n-gram models alone; leave out --{name}.")
         several = SmoothingsOptions(**given)
         with _train_and_heldout(texts, heldout, reading) as (train, measured, progress):
             table = compare_smoothings(train, measured, several, tokenizer, markers or "error", progress)
         _show(table, _about(train, measured), show, report)
         return
     else:
+        from chainrule.features.compare.ladder import check_families
+
         families = FamiliesOptions(**given)
+        check_families(families.families, has_minutes=families.minutes is not None)
         comparison, about = _compare_families(texts, heldout, families, tokenizer, markers or "error", reading)
     if plot is not None:
-        write_plot(comparison.plot(), plot)
-        print(f"wrote {plot}", file=sys.stderr)
+        drawn = comparison.plot()
+        write_plot(drawn, plot)
+        print(f"wrote {plot}: {comparison.plots()[0].full_title.lower()}", file=sys.stderr)
     _show(comparison, about, show, report, texts if text is not None else ())
 
 
@@ -196,7 +201,7 @@ def _show(
     report: Path | None,
     models: Sequence[str] = (),
 ) -> None:
-    """Writes a report, if it has a folder, and shows the table. models: the paths of those that were saved."""
+    """Write a report, if it has a folder, and show the table. models: the paths of those that were saved."""
     if report is not None:
         from chainrule.features.compare.report import PAGE, write_report
 
@@ -219,7 +224,7 @@ def _compare_labels(
     minutes: float | None = None,
     **options: Any,
 ) -> None:
-    """Prints a table of networks that label. Raises TextError, SettingError."""
+    """Print a table of networks that label. Raises TextError, SettingError."""
     from chainrule.features.classify.inputs import INPUTS
     from chainrule.features.classify.network.config import LABELLING
     from chainrule.features.compare.supervised import compare_labels
@@ -247,7 +252,7 @@ def _compare_labels(
 def _compare_models(
     models: tuple[str, ...], text: str, tokenizer: TokenizerFlags, markers: Markers | None, reading: TextOptions
 ) -> tuple[Comparison, str]:
-    """Compares saved models; also says what the table is about."""
+    """Compare saved models; also say what the table is about."""
     from chainrule.base.files import describe_duplicate
     from chainrule.features.compare.ladder import compare_models
 
@@ -280,7 +285,7 @@ def _compare_families(
     markers: Markers,
     reading: TextOptions,
 ) -> tuple[Comparison, str]:
-    """Trains every model on the texts and compares them; also says what the table is about."""
+    """Train every model on the texts and compare them; also say what the table is about."""
     from chainrule.features.compare.compare import SAMPLE_NAME, with_validation
     from chainrule.features.compare.ladder import run_ladder
 
@@ -294,6 +299,7 @@ def _compare_families(
                 tokenizer=tokenizer_of(tokenizer),
                 markers=markers,
                 networks=networks,
+                families=options.families,
                 progress=progress,
             )
         except KeyboardInterrupt:  # a network would name its folder, and has none here
@@ -304,7 +310,7 @@ def _compare_families(
 
 
 def _about_networks(whole: str, heldout: str | None, minutes: float) -> str:
-    """What a table with networks is about: their text has a third part, to choose weights by."""
+    """Describe a table with networks: their text has a third part, to choose weights by."""
     trained, chosen, measured = ("85.5 %", "4.5 %", "10 %") if heldout is None else ("95 %", "5 %", heldout)
     longer = ", which is short for a network: try --minutes 10" if minutes < _SHORT else ""
     return (
@@ -321,7 +327,7 @@ def _about(train: Source, measured: Source) -> str:
 def _train_and_heldout(
     texts: tuple[str, ...], heldout: str | None, reading: TextOptions
 ) -> Iterator[tuple[Source, Source, Progress]]:
-    """The text to train on, the text to measure on, and a progress bar; afterwards, prints notes on repairs."""
+    """Yield the text to train on, the text to measure on, and a progress bar; afterwards, print notes on repairs."""
     from chainrule.features.compare.compare import parts_of
 
     check_read_once(*texts, heldout)
@@ -341,7 +347,7 @@ def _train_and_heldout(
 
 
 def compare_pairs(models: tuple[str, ...], options: PairsOptions, show: ResultOptions) -> None:
-    """Measures seq2seq models and shows a table. Raises as `evaluate_pairs`."""
+    """Measure seq2seq models and show a table. Raises as `evaluate_pairs`."""
     from chainrule.base.files import describe_duplicate
     from chainrule.features.compare.supervised import compare_pairs as compare_all
 

@@ -12,7 +12,7 @@ from chainrule.base.tables import markdown_cell, markdown_value
 from chainrule.training.config import BUDGETS, DEFAULT_MINUTES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 _HEADER = (
     "# A model of chainrule",
@@ -25,7 +25,7 @@ _HEADER = (
 
 
 def model_card(rows: Sequence[tuple[str, str]]) -> str:
-    """The card in Markdown. rows: as `model_rows` returns them."""
+    """Return the card in Markdown. rows: as `model_rows` returns them."""
     table = (f"| {_cell(what)} | {_cell(value)} |" for what, value in rows)
     return "\n".join([*_HEADER, *table]) + "\n"
 
@@ -39,7 +39,7 @@ def model_rows(
     size: int | None = None,
     signature: str | None = None,
 ) -> list[tuple[str, str]]:
-    """Names and values of what is known about a model.
+    """Return names and values of what is known about a model.
 
     size: in bytes, on disk. signature: that of its measurements. Entries of the record that chainrule would not have
     written are left out, since people may edit config.json.
@@ -84,7 +84,7 @@ def _reading(record: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _parts(record: dict[str, Any]) -> list[tuple[str, str]]:
-    """The components of a mixture, each with its weights by class of the previous token."""
+    """Return the components of a mixture, each with its weights by class of the previous token."""
     weights = record["weights"] if isinstance(record["weights"][0], list) else [record["weights"]]
     return [
         ("mixed", f"{model['name']}, {model['family']}, weight {', '.join(f'{row[i]:.4f}' for row in weights)}")
@@ -114,7 +114,7 @@ def _pairs(record: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _budget(record: dict[str, Any]) -> list[tuple[str, str]]:
-    """The budget that ended training."""
+    """Return the budget that ended training."""
     training = record["training"]
     set_budgets = [(training[name], name) for name in BUDGETS if training.get(name) is not None]
     [(amount, unit)] = set_budgets or [(DEFAULT_MINUTES, "minutes")]
@@ -134,7 +134,7 @@ def _optimiser(record: dict[str, Any]) -> list[tuple[str, str]]:
     machine = f"{training['device']}, {'bfloat16' if training['bfloat16'] else 'float32'}"
     return [
         ("batch", f"{training['batch']:,} rows"),
-        ("optimiser", f"{training['optimiser']}, {rates}, {training['schedule']}, seed {training['seed']}"),
+        ("optimiser", f"{training['optimiser']}, {rates}, {_falls(training)}, seed {training['seed']}"),
         ("machine", machine),
     ]
 
@@ -190,3 +190,11 @@ _ROWS = (
     *(_network, _pairs, _budget, _steps, _optimiser, _validation),
     *(_labels, _labels_validation, _labels_test, _training, _origin),
 )
+
+
+def _falls(training: Mapping[str, Any]) -> str:
+    """Return how the learning rate changed after the warm-up, in words."""
+    schedule, share = training["schedule"], training.get("decay_share", 0.0)
+    if schedule == "constant" and share:
+        return f"constant, then linear to {training.get('final_share', 0.0):g} in the last {share:.0%} of the steps"
+    return str(schedule)
