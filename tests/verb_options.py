@@ -195,7 +195,7 @@ VERBS = {
     }
     | {"--temperature", "--top-k", "--top-p", "--min-p", "--typical", "--repetition-penalty"}
     | READING,
-    "draw": {"MODELS", "--output", "--show", "--overwrite"},
+    "draw": {"MODELS", "--output", "--show", "--by", "--overwrite"},
     "attend": {"MODEL", "TEXT", "TARGET", "--output", "--beside", "--overwrite"},
     "inspect": {
         *("MODEL", "INPUT", "--output", "--units", "--unit", "--picture", "--patches", "--overwrite"),
@@ -261,6 +261,7 @@ VERBS = {
         "--minutes",
         "--smoothing",
         "--labels",
+        "--families",
         "--networks",
         "--source",
         "--target",
