@@ -269,6 +269,7 @@ def test_every_option_that_is_mentioned_exists(page: str) -> None:
     )
     known |= {"help", "install-completion"} | {name.removeprefix("--") for name in mentioned if is_negative(name)}
     known |= {"nproc-per-node", "include", "tasks"}  # torchrun's, and lm-eval's with their underscores cut off
+    known |= {"num"}  # of --num_train_epochs, which is answered with ours
     known |= {"isymbols", "osymbols"}  # of fstcompile
     assert {"order", "seed", "markers"} <= known
     assert {option.removeprefix("--") for option in mentioned} <= known

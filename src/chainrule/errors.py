@@ -97,3 +97,14 @@ def os_errors_as(kind: type[ChainruleError], path: str | os.PathLike[str], done:
     except OSError as error:
         reason = f"{error.strerror or error}; {then}" if then else error.strerror or error
         raise kind(f"{path}: cannot be {done}: {reason}") from error
+
+
+def installing(extra: str) -> str:
+    """Return the command that installs an extra: of the installed package, or of the clone that runs without one."""
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    try:
+        name = distribution("chainrule").metadata["Name"]
+    except PackageNotFoundError:
+        name = __file__.partition("/src/chainrule/")[0]
+    return f"pip install '{name}[{extra}]'"

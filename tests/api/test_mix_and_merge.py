@@ -184,7 +184,10 @@ def test_models_that_do_not_go_together_are_not_mixed(models, fixtures: Path) ->
     turned = chainrule.train(Lines(["c b a"]), UniformConfig(), tokenizer="whitespace")
     for parts, message in (
         (models[:1], "needs two models"),
-        ([models[0], other], "model 1 and model 2 cannot be mixed: they use whitespace and word"),
+        (
+            [models[0], other],
+            "model 1 and model 2 cannot be mixed: they use whitespace and word; .* train ngram TEXT --tokenizer",
+        ),
         ([models[0], lower], "normalised by nothing and by lower"),
         ([models[0], few], "their vocabularies have 338 and 6 tokens"),
         ([few, turned], "give the same 6 tokens other ids"),

@@ -169,14 +169,14 @@ def test_an_arpa_file_of_pieces_is_cut_by_the_tokenizer_that_is_named(tmp_path: 
     [definition] = (tmp_path / "lm").glob("tokenizer-*.json")
     expected = model.score(TEXTS)
     [warning] = chainrule.load(tmp_path / "lm.arpa").record["warnings"]
-    assert "its tokens look like subword pieces; set tokenizer to" in warning
+    assert "its tokens look like subwords; set tokenizer to" in warning
     for named in (
         str(tmp_path / "lm"),
         TokenizerConfig(kind=definition, normalise=("lower",)),
     ):
         again = chainrule.load(tmp_path / "lm.arpa", tokenizer=named)
         assert again.score(TEXTS) == pytest.approx(expected, abs=1e-4)
-    with pytest.raises(SettingError, match="bpe pieces are learned from a text"):
+    with pytest.raises(SettingError, match="bpe subwords are learned from a text"):
         chainrule.load(tmp_path / "lm.arpa", tokenizer="bpe")
 
 

@@ -8,6 +8,7 @@ import gzip
 import os
 import shutil
 import sys
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,11 +17,21 @@ import pytest
 import chainrule as library
 from chainrule.base.files import NGRAM_FILE_SUFFIXES, FolderPath
 from chainrule.cli import main as command
-from chainrule.errors import TextError
+from chainrule.errors import TextError, installing
 from chainrule.storage.model_folder import check_target
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+def test_extras_are_installed_from_what_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert installing("neural") == "pip install 'chainrule[neural]'"  # which pip finds, since it is installed
+
+    def missing(name: str) -> None:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr("importlib.metadata.distribution", missing)
+    assert installing("neural") == f"pip install '{Path(library.__file__).parents[2]}[neural]'"
 
 
 TEXT_VERBS = {

@@ -203,7 +203,7 @@ def test_pairs_that_are_no_pairs_are_noted_or_errors(chainrule, model: Path, pai
         (["heldout", "--minimal-pairs", "pairs.jsonl"], 2, "TEXTS and --minimal-pairs are both given"),
         (["--minimal-pairs", "pairs.jsonl", "--field", "x"], 2, "are for TEXTS, not for --minimal-pairs"),
         (["--minimal-pairs", "missing.jsonl"], 1, "missing.jsonl"),
-        (["--minimal-pairs", "-"], 2, "standard input is /dev/stdin there"),
+        (["--minimal-pairs", "-"], 2, "for standard input, name /dev/stdin"),
         ([], 2, "TEXTS is missing"),
         (["heldout", "--strict"], 2, "--strict is for --minimal-pairs"),
     ],

@@ -200,7 +200,7 @@ def test_drafts_change_no_text_and_say_how_many_were_right(chainrule, refused, n
     plain = chainrule(*arguments)
     drafted = chainrule(*arguments, "--draft", "prompt")
     assert drafted.out == plain.out
-    some, none = r"\d+ of \d+ drafted tokens were right; \d+ passes", r"nothing was drafted: in \d+ passes, no guess .*"
+    some, none = r"\d+ of \d+ drafted tokens were right; \d+ passes", r"nothing was drafted: in \d+ passes, no draft .*"
     assert re.fullmatch(f"note: ({some}|{none})\n", drafted.err)  # as fast as this machine is
     library.train(
         library.Lines(["ka"]), library.NGramConfig(order=2), tokenizer=library.TokenizerConfig(kind=str(network))
@@ -208,7 +208,7 @@ def test_drafts_change_no_text_and_say_how_many_were_right(chainrule, refused, n
     by_model = chainrule(*arguments, "-n", 2, "--stream", "--draft", tmp_path / "ngrams")
     assert by_model.out == chainrule(*arguments, "-n", 2).out
     together = chainrule(*arguments[:3], "-n", 2, "--max-tokens", 1, "--draft", "ngram")
-    assert "nothing was drafted: no text grew alone" in together.err
+    assert "nothing was drafted: drafting works for one text of two tokens or more at a time" in together.err
     with_beam = refused(2, [*arguments[:3], "--draft", "ngram", "--beam", 2])
     assert "--draft has no effect with --beam, whose texts grow together." in with_beam
     unknown = refused(1, [*arguments[:3], "--draft", "promt"])

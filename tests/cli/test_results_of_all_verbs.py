@@ -246,6 +246,7 @@ def test_a_table_that_cannot_be_written_is_refused_before_the_work(
 ) -> None:
     for name, message in (
         ("rows.xls", "rows.xls: the name of a table ends in .csv, .tsv, .jsonl or .parquet"),
+        (".csv", ".csv: the name of a table ends in .csv, .tsv, .jsonl or .parquet, after a name"),
         ("none/rows.csv", "none/rows.csv: there is no folder none to write it in; create it first"),
         ("queries.txt.csv", "queries.txt.csv: is one of the files to read; choose another name"),
     ):

@@ -295,7 +295,7 @@ def test_an_option_without_effect_is_told(
         library.SettingError, match="does not read each text from a beginning token, so there is no bos"
     ):
         library.load(pieces, bos="<s>")
-    assert f"--markers has no effect on {pieces}, whose tokens are pieces of words or characters" in told
+    assert f"--markers has no effect on {pieces}, whose tokens are subwords or characters" in told
     assert f"--window-stride has no effect on {pieces}, which does not read texts in windows" in told
     assert "literal markers in a text: read like any other text)" in chainrule("info", pieces).out
     with pytest.raises(library.SettingError, match="lm: this model does not read texts in windows"):
@@ -310,7 +310,7 @@ def test_a_convention_is_named_by_its_column_and_told_where_it_has_no_effect(
     assert "--convention" not in result.err
     names = [name for name in rows_of(tmp_path / "t.csv")[0] if name.startswith("surprisal")]
     assert names == ["surprisal_minicons_bits", "surprisal_minicons_bits_prev1"]
-    told = f"--convention minicons has no effect on {model}, whose tokens are words"
+    told = f"--convention minicons has no effect on {model}, whose tokens are whole words"
     for more in ([], ["-o", tmp_path / "u.csv"]):
         assert told in chainrule("score", model, *say[2:], *more).err
 

@@ -22,7 +22,8 @@ def test_the_summary_names_the_model_its_sizes_and_its_discounts(chainrule, corp
     first, header, *rows, last = result.lines
     words = corpus.read_text().split()
     assert first == (
-        f"{tmp_path / 'lm'}: ngram model of {len(words):,} tokens in 1,200 documents, vocabulary {len(set(words)) + 3}"
+        f"{tmp_path / 'lm'}: ngram model of {len(words):,} tokens in 1,200 documents, vocabulary {len(set(words)) + 3} "
+        f"(V = {len(set(words)) + 2} without <s>)"
     )
     assert header.split() == ["order", "n-grams", "D1", "D2", "D3+"]
     assert [row.split()[:2] for row in rows] == [["1", "338"], ["2", "4,259"], ["3", "9,628"]]  # as lmplz counts
@@ -73,7 +74,7 @@ def test_every_setting_of_the_tokenizer_reaches_the_model(chainrule, corpus: Pat
     options = ["--tokenizer", "whitespace", "--normalise", "nfkc,lower", "--vocabulary-min-count", 2]
     counted = chainrule(*train, tmp_path / "counted", *options, "--vocabulary-size", 5)
     assert counted.status == 0
-    assert re.search(r"vocabulary 5, [1-9]\d\.\d\d% of the tokens unknown\n", counted.out)
+    assert re.search(r"vocabulary 5 \(V = 4 without <s>\), [1-9]\d\.\d\d% of the tokens unknown\n", counted.out)
     assert chainrule(*train, tmp_path / "listed", "--vocabulary", tmp_path / "words.txt").status == 0
     assert chainrule(*train, tmp_path / "bpe", "--tokenizer", "bpe", "--vocabulary-size", 270).status == 0
     assert chainrule(*train, tmp_path / "reused", "--tokenizer", tmp_path / "bpe").status == 0

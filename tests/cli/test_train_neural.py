@@ -187,7 +187,7 @@ def test_a_size_that_the_minutes_chose_is_said_recorded_and_no_other_setting_lat
     lm = tmp_path / "lm"
     command = ["train", "recurrent", corpus, "-o", lm, "--tokenizer", "character", "--layers", 1, "--minutes", 1e-3]
     result = chainrule(*command)
-    assert "the size is --width 8, --context 4, unless settings say otherwise" in result.err
+    assert "size for this time: --width 8, --context 4; to change it, set these options" in result.err
     model = package.load(lm)
     assert model.engine.network.config == package.RecurrentConfig(**small)
     assert {name: model.record["settings"][name] for name in small} == small
@@ -332,7 +332,7 @@ def test_settings_of_networks_are_refused_for_what_is_counted(corpus: Path) -> N
 @pytest.mark.parametrize(
     ("step", "advice"),
     [
-        (6, "validation was best after step 6 of 13, then the training text was learned by heart; train on more text"),
+        (6, "validation was best after step 6 of 13, then the network overfitted its text; train on more text"),
         (7, "the network has learned nothing from context yet; train it longer"),
     ],
 )

@@ -72,6 +72,26 @@ def test_bad_input_is_an_error_and_writes_nothing(
     assert not (tmp_path / "lm").exists()
 
 
+@pytest.mark.parametrize(
+    ("options", "shown", "v"),
+    [
+        ([], "vocabulary 6 (V = 5 without <s>)", 5),
+        (["--no-open-vocabulary"], "vocabulary 6 (V = 4 without <s> and <unk>)", 4),
+    ],
+)
+def test_the_v_of_add_one_is_the_vocabulary_without_the_beginning(
+    chainrule, tmp_path: Path, options: list[str], shown: str, v: int
+) -> None:
+    """a, b, c and </s>, and <unk> if unknown words are expected: P(b | a) = (1 + 1) / (2 + V)."""
+    (tmp_path / "t.txt").write_text("a b\na c\n")
+    command = ("train", "ngram", tmp_path / "t.txt", "-o", tmp_path / "lm", "--order", 2, "--smoothing", "laplace")
+    result = chainrule(*command, *options)
+    assert shown in result.out
+    [prob] = [row["prob"] for row in chainrule("next", tmp_path / "lm", "a", "--json").json if row["token"] == "b"]
+    assert prob == pytest.approx(2 / (2 + v))
+    assert "6 tokens, with <s>, which is never predicted; V is 5" in chainrule("info", tmp_path / "lm").out
+
+
 def test_stupid_backoff_scores_and_is_marked_as_no_distribution(chainrule, corpus, heldout, tmp_path: Path) -> None:
     lm, other = tmp_path / "lm", tmp_path / "other"
     train = ("train", "ngram", corpus, "--order", 3)

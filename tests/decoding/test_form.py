@@ -179,7 +179,7 @@ def test_what_tokens_add_depends_on_the_token_before_them() -> None:
         ({"regex": "qqq"}, "no token of the vocabulary can begin a text that fits regex"),
         ({"grammar": "root ::= ("}, r"grammar is not one of GBNF: Expected '\)' \(line 1\)"),
         ({"choices": ["the dog", "the qqq"]}, "'the qqq' has a word that the vocabulary lacks"),
-        ({"regex": "the [a-z]{7}"}, "no token of the vocabulary goes on in the form after 'the'"),
+        ({"regex": "the [a-z]{7}"}, "no token of the vocabulary continues the form after 'the'"),
         ({"regex": "the dog", "begin": "cat"}, "begin does not fit regex after ''"),
         ({"regex": "the", "min_tokens": 5}, "after 'the', the form goes on only with what min_tokens"),
         ({"json_schema": {"x-guidance": {"lenient": True}}}, "x-guidance is no keyword"),

@@ -63,7 +63,7 @@ _CHOICE = {"anyOf": [{"type": "string"}, {"type": "string", "minLength": 5, "max
         ({"grammar": "start: a\na: b"}, 'grammar cannot be enforced: unknown name: "b" (line 2, column 4)'),
         (
             {"grammar": 'start: "a'},
-            "grammar cannot be enforced: what stands there begins nothing; is a quote missing? (line 1, column 10)",
+            "grammar cannot be enforced: nothing in this form begins so; is a quote missing? (line 1, column 10)",
         ),
         ({"grammar": 'a: "a"'}, "grammar cannot be enforced: there is no rule named start"),
         ({"grammar": "start: /a(/"}, "grammar cannot be enforced: unclosed group (line 1, column 8)"),

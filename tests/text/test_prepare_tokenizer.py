@@ -101,7 +101,7 @@ def test_the_record_has_the_settings_of_the_tokenizer(tmp_path: Path) -> None:
     [
         ({"min_count": 0}, "min_count is 0"),
         ({"vocabulary_size": 3}, "vocabulary_size is 3"),
-        ({"vocabulary": "x", "min_count": 2}, "used as it is"),
+        ({"vocabulary": "x", "min_count": 2}, "the vocabulary is that of the file"),
         ({"kind": "byte", "min_count": 2}, "byte has a vocabulary of its own"),
         ({"kind": "bpe", "vocabulary": "x"}, "bpe has a vocabulary of its own"),
         ({"kind": "x/tokenizer.json", "vocabulary_size": 500}, "leave out vocabulary_size"),

@@ -148,7 +148,7 @@ def test_a_vocabulary_too_small_for_the_bytes_is_an_error() -> None:
 def test_learning_reports_when_the_library_takes_over() -> None:
     told: list[tuple[str, float, float | None]] = []
     train_subword("bpe", lines, 300, lambda *report: told.append(report))
-    assert told == [("learning bpe pieces", 0, None)]
+    assert told == [("learning bpe subwords", 0, None)]
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram", "wordpiece"])
@@ -251,7 +251,7 @@ FAR = file_bytes("words").replace(b'"sat":3', b'"sat":4000000000')
         (changed("gpt2", decoder={"type": "BPEDecoder", "suffix": "</w>"}), SettingError, r"its decoder is BPEDecoder"),
         (b"[" * 10**5, ModelFormatError, r"x\.json: is not a tokenizer\.json"),
         (b'{"model": {"type": "\\ud800"}}', ModelFormatError, "is not a readable"),
-        (FAR, ModelFormatError, "numbers 4 pieces up to 4,000,000,000; it is damaged"),
+        (FAR, ModelFormatError, "numbers 4 tokens up to 4,000,000,000; it is damaged"),
         (json.dumps(NO_BYTES).encode(), SettingError, "neither all bytes nor an unknown token"),
     ],
 )

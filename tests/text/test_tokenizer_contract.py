@@ -141,9 +141,11 @@ def test_shown_tokens_spell_the_text_and_show_what_has_no_ink(kind: str, files: 
     ids = encoded.ids[:-1][encoded.ids[:-1] != UNKNOWN]
     shown = tokenizer.shown(ids.tolist())
     assert not any(c.isspace() for token in shown for c in token)
-    # Words: joined with spaces, ties taken out; others: the bytes one after another, with their spaces.
+    # Words: joined with spaces, joiners taken out; others: the bytes one after another, with their spaces.
     stand_apart = not tokenizer.restore(b"x x\n").startswith(b"xx")
-    whole = (" " if stand_apart else "").join(shown).replace(" ‿", "").replace("‿ ", "").strip("‿")
+    whole = (" " if stand_apart else "").join(shown)
+    if stand_apart and tokenizer.name != "whitespace":
+        whole = whole.replace(" ￭", "").replace("￭ ", "").strip("￭")
     text = re.sub("‹U\\+([0-9A-F]+)›", lambda code: chr(int(code[1], 16)), whole.translate(INK))
     data = re.sub(b"<([0-9A-F]{2})>", lambda byte: bytes([int(byte[1], 16)]), text.encode())
     expected = tokenizer.decode(ids.tolist())

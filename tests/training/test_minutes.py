@@ -116,7 +116,7 @@ def test_a_short_text_is_read_forty_times_and_no_more(monkeypatch: pytest.Monkey
     assert record["steps"] == 50
     assert machine.now == pytest.approx(20, abs=1)
     assert any(
-        "when it has read the text 40 times: more passes learn it by heart" in (each.note or "") for each in told
+        "the run ends after 40 passes over the text, before the minutes do" in (each.note or "") for each in told
     )
     assert trained(MASKED, MINUTES, stream=text(40))[1]["steps"] > 100
 

@@ -362,7 +362,7 @@ def test_heads_are_those_of_a_width_that_is_given(monkeypatch: pytest.MonkeyPatc
     config, options = TransformerConfig(width=64, layers=2), StreamOptions(training=MINUTES)
     fitted, notes, _ = sizes.with_size(next_token_job, text(400), 11, config, options, TrainingRun())
     assert (fitted.heads, fitted.context, len(tried)) == (4, 256, 3)
-    assert notes[0] == "the size is context=256, unless settings say otherwise"
+    assert notes[0] == "size for this time: context=256; to change it, set these options"
 
 
 def test_what_has_passed_before_is_no_time_for_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -402,7 +402,7 @@ def test_minutes_count_from_where_the_command_began(
     config = TransformerConfig(**SMALL)
     _, _, told = trained(config, MINUTES, validation=LONG, began=machine.now - passed)
     assert least < machine.now - 1000 < most
-    late = "passed before training, which takes half of the minutes" in "".join(report.note or "" for report in told)
+    late = "passed before training, which still gets at least half of" in "".join(report.note or "" for report in told)
     assert late == (passed > 30)
 
 

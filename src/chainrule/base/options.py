@@ -26,6 +26,7 @@ from typing import (
 )
 
 from chainrule.errors import ModelFormatError, SettingError, WrongTypeError
+from chainrule.kinds import rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -232,10 +233,18 @@ def check_settings(config: DataclassInstance) -> None:
             bounds += describe_bounds(field.metadata) if bounds else ""
             raise SettingError(f"{field.name} is {value}; expected a finite number{bounds}")
         if not _has_type(value, hints[field.name]):
-            raise WrongTypeError(f"{field.name} is {value!r}; expected {_expected(hints[field.name], field.metadata)}")
+            expected = _expected(hints[field.name], field.metadata)
+            raise WrongTypeError(f"{field.name} is {value!r}; expected {expected}{called_here(field.name, value)}")
         for item in value if isinstance(value, tuple) else [value]:
             if isinstance(item, int | float) and not isinstance(item, bool) and not _is_within(item, field.metadata):
                 raise SettingError(f"{field.name} is {item}; expected {describe_bounds(field.metadata)}")
+
+
+def called_here(name: str, value: object) -> str:
+    """The end of a message about a wrong choice: what it is called here, if other programs have it by that name."""
+    known = rows("other names").get("value")
+    own = known.get()(f"--{name.replace('_', '-')}", value) if known is not None and isinstance(value, str) else None
+    return f"; {value} is {own!r} here" if own else ""
 
 
 def _expected(hint: Any, bounds: Mapping[str, Any]) -> str:

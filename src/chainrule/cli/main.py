@@ -28,7 +28,7 @@ from chainrule.cli.verbs import (
     TRAIN,
     VERBS,
 )
-from chainrule.errors import ChainruleError, ModelFormatError, SettingError, TextError
+from chainrule.errors import ChainruleError, ModelFormatError, SettingError, TextError, installing
 
 _was_collecting = gc.isenabled()
 gc.disable()  # while modules load: they leave no garbage, and collecting takes a sixth of the time
@@ -93,6 +93,8 @@ def run(arguments: list[str], start_seconds: float = 0.0) -> int:
             _add_verbs_of_plugins(arguments)
         except SettingError as error:  # there is no verb yet whose options it may name
             return _fail(str(error), 1, debug)
+        if any(word[:1] == "-" and word[1:].isalpha() and word[2:] for word in arguments) and _answer(arguments):
+            raise CycloptsError  # -order would be -o rder
         verb = _verb(arguments)
         _load(verb)
         command, bound, _ = app.parse_args(arguments, exit_on_error=False, print_error=False)
@@ -108,7 +110,9 @@ def run(arguments: list[str], start_seconds: float = 0.0) -> int:
     except CycloptsError as error:
         from chainrule.cli.shared.wrong_usage import usage_message
 
-        return _fail(f"{usage_message(error, _verb(arguments), arguments)} {_advice(arguments)}", 2, debug)
+        answer = _answer(arguments)
+        message = answer or f"{usage_message(error, _verb(arguments), arguments)} {_advice(arguments)}"
+        return _fail(str(message), 2, debug)
     except ChainruleError as error:
         from chainrule.cli.shared.wrong_usage import in_options, misplaced_model
 
@@ -116,11 +120,14 @@ def run(arguments: list[str], start_seconds: float = 0.0) -> int:
             misplaced = misplaced_model(bound)
             if misplaced is not None:
                 return _fail(f"{misplaced} {_advice(arguments)}", 2, debug)
-        return _fail(in_options(str(error), _verb(arguments)), 1, debug)
+        message = in_options(str(error), _verb(arguments))
+        answer = _answer(arguments)
+        advice = "" if answer is None or answer.word not in message else f". Try: {answer.command}"
+        return _fail(f"{message}{advice}", 1, debug)
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        return _fail("networks need torch, which is not installed: pip install 'chainrule[neural]'", 1, debug)
+        return _fail(f"networks need torch, which is not installed: {installing('neural')}", 1, debug)
     except MemoryError as error:
         detail = f" ({error})" if str(error) else ""
         advice = "ask for less at once: a shorter text, a smaller batch, a lower order"
@@ -170,6 +177,14 @@ def _load(verb: App) -> None:
 
 def _advice(arguments: list[str]) -> str:
     return f"Try: {' '.join(['chainrule', *_command_names(arguments)])} --help"
+
+
+def _answer(arguments: list[str]) -> Any:
+    """What to say about names of other programs in a command; None if there are none, or nobody knows them."""
+    from chainrule.cli.shared.wrong_usage import names_of
+
+    answer = kinds.rows("other names").get("answer")
+    return answer and answer.get()(arguments, lambda words: names_of(_verb(list(words))))
 
 
 def _with_settings_made(arguments: list[str]) -> list[str]:

@@ -64,8 +64,7 @@ def page(command: str, width: int, *, is_coloured: bool = False) -> str:
     usage = " ".join(filter(None, ("chainrule", command, "COMMAND")))
     lines = [f"\033[1mUsage: {usage}\033[0m" if is_coloured else f"Usage: {usage}", ""]
     if command:
-        first, example = (paragraph.strip() for paragraph in TRAIN.split("\n\n"))
-        lines += [first, "", example, ""]
+        lines += [line for paragraph in TRAIN.split("\n\n") for line in (*_folded(paragraph, width), "")]
         lines += _panel("Models", {name: verb.help for name, verb in FAMILIES.items()}, width, is_coloured)
     else:
         lines += [*_folded(DESCRIPTION, width), ""]

@@ -5,15 +5,18 @@ from __future__ import annotations
 from chainrule.registry import verbs
 
 DESCRIPTION = "Language models from the n-gram to the Transformer: train, measure, compare and use them."
-TRAIN = "Train a model on text.\n\n    $ chainrule train ngram corpus.txt -o lm/"
+TRAIN = (
+    "Train a model on text.\n\n    $ chainrule train ngram corpus.txt -o lm/\n\n"
+    "The models of plug-ins are not in this list: see chainrule plugins."
+)
 EVERYWHERE = (
-    "With --threads N, any verb runs on N threads; with --exact, weights that a file has quantised are "
-    "computed with in float32; with --alone, networks score each text in a pass of its own: the same to the last bit, "
-    "whatever else is scored; with --window-stride N, they score texts longer than their context in windows that begin "
-    "N tokens apart, by default half of the context; with --bos TOKEN, networks read this token before each text, "
-    "not the one that their files name; with --cache-bits 8, Transformers keep keys and values in eight bits, in "
-    "little more than a quarter of the memory; with --float64-layers N, the first N layers of Transformers compute in "
-    "float64 where whole texts are scored; with --debug, an error shows its traceback."
+    "Every verb also takes these options. --threads N: the number of threads. --exact: compute in float32 with weights "
+    "that a file has quantised. --alone: networks score each text in a pass of its own, so that its score does not "
+    "depend on the other texts. --window-stride N: networks score texts longer than their context in windows that "
+    "begin N tokens apart, by default half of the context. --bos TOKEN: networks read this token before each text, not "
+    "the one that their files name. --cache-bits 8: Transformers keep keys and values in eight bits, in little more "
+    "than a quarter of the memory. --float64-layers N: the first N layers of Transformers compute in float64 where "
+    "whole texts are scored. --debug: an error shows its traceback."
 )
 
 # By name, the verbs, and the models of `chainrule train`; and the verbs of each group of the list of verbs.

@@ -22,7 +22,7 @@ import numpy as np
 
 from chainrule.decoding.config import FORMS, MAX_FORM_BYTES
 from chainrule.decoding.form_errors import gbnf_refusal, plain, refusal
-from chainrule.errors import SettingError
+from chainrule.errors import SettingError, installing
 from chainrule.protocol import END, UNKNOWN
 
 if TYPE_CHECKING:
@@ -327,7 +327,5 @@ def _llguidance() -> ModuleType:
     try:
         import llguidance
     except ImportError:
-        raise SettingError(
-            "forms need the library llguidance, which is not installed: pip install 'chainrule[form]'"
-        ) from None
+        raise SettingError(f"forms need the library llguidance, which is not installed: {installing('form')}") from None
     return llguidance

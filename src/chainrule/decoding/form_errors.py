@@ -32,7 +32,7 @@ _WORDS: tuple[tuple[str, str], ...] = (
     (r"Resource '(.*?)' is not present.*", r"$ref names \1, another document; put what it holds under $defs"),
     (r"Invalid type: (.*)", r"there is no type \1"),
     (r"lookarounds not supported yet.*", "word boundaries and look-around are not supported"),
-    (r"lexer error", "what stands there begins nothing; is a quote missing?"),
+    (r"lexer error", "nothing in this form begins so; is a quote missing?"),
     (r"no start rule found", "there is no rule named start"),
     (r"Unknown common regex: (.*?);.*", r"there is no \1 to import"),
     (r'failed to parse "%json": (.*?) at line .*', r"%json: \1"),

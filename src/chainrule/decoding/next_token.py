@@ -308,12 +308,12 @@ def _check_forms(histories: Sequence[History], banned: Sequence[int]) -> None:
         mask = history.form.mask()
         if not mask.any():
             raise SettingError(
-                f"no token of the vocabulary goes on in the form after {history.form.text!r}; choose a form that the "
-                "vocabulary can write, or a model of pieces, bytes or characters"
+                f"no token of the vocabulary continues the form after {history.form.text!r}; choose a form that the "
+                "vocabulary can write, or a model of subwords, bytes or characters"
             )
         if not set(np.flatnonzero(mask).tolist() if mask.sum() <= len(banned) else [-1]) - set(banned):
             raise SettingError(
-                f"after {history.form.text!r}, the form goes on only with what min_tokens or banned words forbid; "
+                f"after {history.form.text!r}, the form allows only what min_tokens or banned words forbid; "
                 "change one of them"
             )
 

@@ -53,11 +53,11 @@ class RankConfig(Options):
     smoothing: Literal["dirichlet", "jelinek-mercer"] = option("dirichlet", "how they are smoothed", flag=None)
     # Zhai and Lafferty find mu near 2,000, and lambda from 0.1 (short queries) to 0.7 (long ones).
     mu: float = option(
-        2000.0, "how strong dirichlet is, in tokens; 2000 by default", above=0, shown=False, needs="by dirichlet"
+        2000.0, "the strength of dirichlet, in tokens; 2000 by default", above=0, shown=False, needs="by dirichlet"
     )
     share: float = option(
         0.5,
-        "the share of all documents; 0.5 by default",
+        "with jelinek-mercer: the weight of the model of all documents; 0.5 by default",
         above=0,
         below=1,
         flag="lambda",

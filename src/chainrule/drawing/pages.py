@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from numpy import ndarray
 
-# The character tokenizer writes white space as control pictures, which many fonts lack.
-_SYMBOLS = str.maketrans({"␠": "·", "␊": "¶", "␉": "→", "␍": "←", "␀": "\\0"})
+# The character tokenizer writes white space as control pictures, and that of words a joiner, which many fonts lack.
+_SYMBOLS = str.maketrans({"␠": "·", "␊": "¶", "␉": "→", "␍": "←", "␀": "\\0", "￭": "▪"})
 
 
 def show_whitespace(text: str) -> str:

@@ -23,7 +23,7 @@ from chainrule.base.files import check_new_file, replace_file
 from chainrule.base.tables import cell
 from chainrule.drawing.colours import COLOURS, GRID, INK, LINES, PAPER, QUIET
 from chainrule.drawing.pages import render, xml_text
-from chainrule.errors import SettingError
+from chainrule.errors import SettingError, installing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -113,7 +113,7 @@ def has_matplotlib() -> bool:
 def check_matplotlib() -> None:
     """Raise SettingError if matplotlib is not installed."""
     if not has_matplotlib():
-        raise SettingError("plots need matplotlib, which is not installed: pip install 'chainrule[report]'")
+        raise SettingError(f"plots need matplotlib, which is not installed: {installing('report')}")
 
 
 def line_plot(

@@ -263,7 +263,7 @@ class _Reader:
             for side in (left, right):
                 if _is_truth(side) != (level == 0):
                     wanted = "comparisons" if level == 0 else "sums"
-                    raise _wrong(self._text, place, f"{symbol} stands between {wanted}")
+                    raise _wrong(self._text, place, f"{symbol} is for {wanted}")
             left = Operation(symbol, left, right)
         return left
 

@@ -40,9 +40,9 @@ class GenerateOptions(Options):
     )
     draft: Drafting | Model | str | None = option(
         None,
-        "guess some tokens ahead, and check them in one pass: the same text in less time. prompt: by what came after "
-        "the longest earlier match; ngram: by counts of the text so far; or a model with the same tokens, such as an "
-        "n-gram model",
+        "speculative decoding: draft some tokens and check them in one pass, for the same text in less time. prompt: "
+        "what came after the longest earlier match; ngram: by counts of the text so far; or a model with the same "
+        "tokens, such as an n-gram model",
         reads=str,
     )
     progress: ProgressOption = option(None, "whether progress is shown, or a callback", flag=None)
@@ -93,7 +93,7 @@ class EvaluateOptions(Options):
     source: Source | Paths
     progress: ProgressOption = changed(GenerateOptions, "progress")
     _: KW_ONLY
-    ends: bool = option(True, "predict and count the end of each line or sentence, as is usual")
+    ends: bool = option(True, "include the end of each line or sentence, </s>, as is usual")
     frequencies: Int64[ndarray, " vocab"] | None = option(
         None, "the count of each token in the training text", flag=None
     )

@@ -30,7 +30,7 @@ class OpenOptions(Options):
     """
 
     tokenizer: TokenizerConfig | str | os.PathLike[str] | None = option(
-        None, "the tokenizer of a file that does not name one, such as ARPA; pieces need the path of a tokenizer.json"
+        None, "the tokenizer of a file that does not name one, such as ARPA; subwords need the path of a tokenizer.json"
     )
     markers: Markers | None = option(None, "the rule for literal <s>, </s> and <unk>; by default the model's own")
     copy: bool = option(False, "whether to read a folder's numbers into memory, not to map them from the file")

@@ -92,8 +92,8 @@ class MemoryOptions(Options):
 
     memory: int | str | None = option(
         None,
-        "the most memory to use, such as 4G. What needs more lies in temporary files (in TMPDIR); the result is the "
-        "same. By default, what is free",
+        "the most memory to use, such as 4G. Larger counts go to temporary files (in TMPDIR); the result is the same. "
+        "By default, the free memory",
         reads=str,
     )
     on_plan: Callable[[DiskPlan], None] | None = option(

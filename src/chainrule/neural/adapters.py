@@ -86,8 +86,8 @@ def _layers_of(network: nn.Module, last: int | None = None) -> dict[str, tuple[n
     config = cast("Network", network).config
     if not config.blocks:
         raise SettingError(
-            "adapters (lora) stand beside the linear layers of a Transformer's blocks, and this network has none; "
-            "leave lora out"
+            "adapters (lora) are for the linear layers of a Transformer's blocks, and this network has none; leave "
+            "lora out"
         )
     encoder = cast("Transformer", cast("Network", network).encoder)
     blocks = list(encoder.blocks)
@@ -186,7 +186,7 @@ def attach(network: nn.Module, scale: float, arrays: Mapping[str, ndarray]) -> N
     names = {name.rpartition(f".{NAME}.")[0] for name in arrays}
     if unknown := sorted(names - layers.keys()):
         raise ModelFormatError(
-            f"an adapter stands beside {unknown[0]!r}, but the network has no such linear layer; it is for another base"
+            f"there is an adapter of {unknown[0]!r}, but the network has no such linear layer; it is for another base"
         )
     adapters: dict[str, LowRank] = {}
     for name in sorted(names):

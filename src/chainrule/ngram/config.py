@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from chainrule.base.memory import bytes_shown
-from chainrule.base.options import option
+from chainrule.base.options import called_here, option
 from chainrule.errors import SettingError
 
 MAX_ORDER = 24
@@ -79,7 +79,7 @@ class NGramConfig:
     """
 
     order: int = option(5, "the longest n-grams; contexts are order - 1 tokens long", flag=None)
-    smoothing: Smoothing = option("modified-kneser-ney", "how counts become probabilities")
+    smoothing: Smoothing = option("modified-kneser-ney", "how probabilities are estimated from counts")
     prune: tuple[int, ...] = option(
         (0,),
         "drop n-grams seen at most this often, by order, unigrams first (0); the last number repeats: 0 0 1. Put texts "
@@ -122,7 +122,8 @@ class NGramConfig:
             ("begins", ("one", "all")),
         ):
             if getattr(self, name) not in choices:
-                raise SettingError(f"{name} is {getattr(self, name)!r}; choose one of {', '.join(choices)}")
+                value, known = getattr(self, name), ", ".join(choices)
+                raise SettingError(f"{name} is {value!r}; choose one of {known}{called_here(name, value)}")
         if not 1 <= self.order <= MAX_ORDER:
             raise SettingError(f"order {self.order} is not possible: an n-gram model has an order of 1 to {MAX_ORDER}")
         self._check_prune()

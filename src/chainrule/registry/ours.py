@@ -55,6 +55,8 @@ ROWS = (
     ("configs", "transformer", Lazy(f"{_OPENED}:OpenTransformerConfig")),
     ("configs", "masked", Lazy(f"{_OPENED}:OpenMaskedConfig")),
     ("configs", "text-encoder", Lazy(f"{_OPENED}:OpenTextEncoderConfig")),
+    ("other names", "answer", Lazy("chainrule.features.other_names.answer:answer")),
+    ("other names", "value", Lazy("chainrule.features.other_names.answer:called_here")),
     ("servers", "client", Lazy("chainrule.features.chat.client:Client")),
     ("draw several", "learning", Lazy("chainrule.features.compare.learning:draw_learning")),
     ("draw several", "sizes", Lazy("chainrule.verbs.draw:draw_sizes")),

@@ -118,7 +118,7 @@ VERBS = (
         "detect",
         "Use",
         "features.corpus.shell_detect:detect",
-        "Show how likely each token of a text was, or measure how well that tells who wrote it.",
+        "Show how likely each token of a text is, or how well that distinguishes human from machine text.",
     ),
     _verb("classify", "Use", "features.classify.shell:classify", "Label texts, or each of their words."),
     _verb("serve", "Use", "features.serve.shell:serve", "Serve models over HTTP, with OpenAI's interface."),
@@ -140,7 +140,7 @@ VERBS = (
         "nearest",
         "Vectors",
         "features.vectors.shell:nearest_words",
-        "Find the words that are most like a given one, in the sentences of a text or among word vectors.",
+        "Find the words most similar to a word, in the sentences of a text or among word vectors.",
     ),
     _verb(
         "analogy",
@@ -195,7 +195,7 @@ VERBS = (
         "plugins",
         "Look inside",
         "cli.plugins:plugins",
-        "List the plug-ins of other packages: what they bring, or why they are left out.",
+        "List the plug-ins of other packages, with their verbs and models, which no list here has.",
     ),
     # Files
     _verb(
@@ -260,7 +260,7 @@ VERBS = (
         "train bag",
         "Models",
         "cli.train.networks:bag",
-        "A deep averaging network: blind to the order of what it has read.",
+        "A deep averaging network: blind to the order of the tokens.",
     ),
     _verb(
         "train feedforward",
@@ -323,7 +323,7 @@ VERBS = (
         "train speech",
         "Models",
         "features.speech.shell_train:speech",
-        "A network that hears: it writes what is said in sounds.",
+        "A speech recogniser, trained by CTC: from sounds to texts.",
     ),
     _verb(
         "train classifier",

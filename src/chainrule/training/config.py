@@ -26,7 +26,7 @@ Forcing = Literal["teacher", "student", "scheduled"]
 
 DEFAULT_MINUTES = 5.0
 BUDGETS = ("steps", "epochs", "tokens", "minutes")
-PRECISION_HELP = "of matrix products; auto: bfloat16 where this machine gains by it"
+PRECISION_HELP = "the precision of matrix products; auto: bfloat16 where it is faster on this machine"
 DEVICE_HELP = "auto: a GPU where there is one; or cpu, cuda, cuda:1, mps"
 
 
@@ -43,17 +43,17 @@ class TrainingConfig:
     tokens: int | None = option(None, "stop after this many tokens", least=1)
     minutes: float | None = option(
         None,
-        "stop after this many minutes from the start, validation and checkpoints included; the measured speed sets the "
-        "number of steps and, where it is not given, the size of a network of running text, which reads it 40 times at "
-        "most; without any budget, 5",
+        "stop after this many minutes, start, validation and checkpoints included; 5 if no budget is set. The number "
+        "of steps follows from the measured speed. So does the size of a network of running text, if it is not set; "
+        "its training ends after 40 passes over a short text",
         above=0,
     )
     batch: int | None = option(
-        None, "rows per step, over all processes; nothing: by the family, fewer in a short run", least=1
+        None, "rows per step, over all processes; the default depends on the family and the time", least=1
     )
     row_tokens: int | None = option(
         None,
-        "language models: tokens in a row, fewer than the context to save time and memory; nothing: the context",
+        "of language models: tokens in a row; fewer than the context save time and memory; by default the context",
         least=1,
     )
     accumulate: int = option(1, "split each step into this many parts, to save memory", least=1)
@@ -64,45 +64,49 @@ class TrainingConfig:
     )
     shard: bool = option(
         False,
-        "share out the weights, gradients and optimiser of a Transformer among the processes of torchrun (FSDP2), not "
-        "only the rows of a step",
+        "shard the weights, gradients and optimiser state of a Transformer over the processes of torchrun (FSDP2), "
+        "not only the rows of a step",
     )
     optimiser: Optimiser | None = option(
         None,
         "muon: for matrices, and AdamW for the rest; sgd: with momentum; asgd: sgd, averaged once validation stops "
-        "improving; nothing: muon, but adamw for recurrent networks of a width above 256 in less than 2 minutes",
+        "improving; by default muon, but adamw for recurrent networks wider than 256 that train for less than 2 "
+        "minutes",
     )
     learning_rate: float | None = option(
-        None, "the peak rate of AdamW or SGD; nothing: by the optimiser and the family", above=0
+        None, "the peak learning rate of AdamW or SGD; the default depends on the optimiser and the family", above=0
     )
-    matrix_learning_rate: float | None = option(None, "the peak rate of Muon; nothing: by the family", above=0)
+    matrix_learning_rate: float | None = option(
+        None, "the peak rate of Muon; the default depends on the family", above=0
+    )
     schedule: Schedule = option(
         "constant",
-        "after the warm-up: cosine; linear; constant, then linear; plateau: halved when validation stops improving",
+        "how the learning rate falls after the warm-up: cosine; linear; constant: constant, then linear; plateau: "
+        "halved when validation stops improving",
     )
     warm_up: int | None = option(
-        None, "steps in which the rate rises; nothing: by the optimiser, at most a fifth of the run", least=0
+        None, "steps in which the rate rises; the default depends on the optimiser, at most a fifth", least=0
     )
     decay_share: float = option(
-        0.6, "constant: the share of the steps, at the end, in which the rate falls", least=0, below=1.01
+        0.6, "with constant: the share of the steps, at the end, in which the learning rate falls", least=0, below=1.01
     )
     final_share: float = option(0.0, "the learning rate at the end, as a share of its peak", least=0, below=1.01)
     beta1: float = option(0.9, "AdamW: decay of the mean of gradients", least=0, below=1)
     beta2: float = option(0.95, "AdamW: decay of the mean of their squares", least=0, below=1)
-    momentum: float = option(0.95, "Muon and SGD", least=0, below=1)
-    weight_decay: float = option(0.0, "decoupled, on matrices only", least=0)
+    momentum: float = option(0.95, "the momentum of Muon and SGD", least=0, below=1)
+    weight_decay: float = option(0.0, "decoupled weight decay, on matrices only", least=0)
     clip: float = option(1.0, "the largest norm of a step's gradient; 0: no limit", least=0)
     label_smoothing: float = option(
         0.0, "share of each target that is spread over the whole vocabulary", least=0, below=1
     )
     ema: float = option(
         0.0,
-        "the model is the moving average of the weights with this decay; 0: the weights themselves",
+        "the model is the exponential moving average of the weights with this decay; 0: the weights themselves",
         least=0,
         below=1,
     )
     forcing: Forcing = option(
-        "teacher", "what a recurrent network reads in training: the text; its own guesses; or more and more of them"
+        "teacher", "what a recurrent network reads in training: the text; its own predictions; or more and more of them"
     )
     valid_share: float = option(
         0.05,
@@ -112,22 +116,22 @@ class TrainingConfig:
     )
     valid_tokens: int = option(1 << 20, "validate on at most this many tokens", least=1)
     valid_sample: int | None = option(
-        None, "tokens in each validation before the last; nothing: as many as take little of the run", least=1
+        None, "tokens in each validation before the last one; by default few enough to take little of the run", least=1
     )
-    validate_every: int | None = option(None, "steps between validations; nothing: a tenth of the run", least=1)
+    validate_every: int | None = option(None, "steps between validations; by default a tenth of the run", least=1)
     early_stopping: int = option(0, "stop after this many validations without improvement; 0: never", least=0)
     patience: int = option(
-        2, "plateau and asgd: validations without improvement before the rate is halved, or averaging begins", least=1
+        2, "plateau, asgd: validations without improvement before the rate is halved, or averaging begins", least=1
     )
     save_every: int | None = option(
         None,
-        "steps between checkpoints; nothing: at validations and every minute, in at most a fiftieth of the time",
+        "steps between checkpoints; by default at validations and every minute, in at most a fiftieth of the time",
         least=1,
     )
     precision: Precision = option("auto", PRECISION_HELP)
-    compile: Compile = option("auto", "torch.compile; auto: where it pays back within the budget")
+    compile: Compile = option("auto", "use torch.compile; auto: where that saves time within the budget")
     device: str = option("auto", DEVICE_HELP)
-    seed: int = option(0, "of the random numbers: another seed gives another model", least=0, below=1 << 63)
+    seed: int = option(0, "the seed of the random numbers", least=0, below=1 << 63)
     tensorboard: bool = option(False, "also write TensorBoard's files, next to log.jsonl")
 
     def __post_init__(self) -> None:
@@ -161,29 +165,29 @@ class ClassifierTrainingConfig:
     """
 
     epochs: int | None = option(
-        None, "at most this many passes over the labelled examples; nothing: 10, up to 30 for few examples", least=1
+        None, "at most this many passes over the examples; by default 10, and up to 30 for few", least=1
     )
     minutes: float | None = option(None, "stop after this many minutes, in place of epochs", above=0)
-    batch: int | None = option(None, "examples per step; nothing: 32, down to 8 for few examples", least=1)
+    batch: int | None = option(None, "examples per step; by default 32, and down to 8 for few examples", least=1)
     accumulate: int = option(1, "split each step into this many parts, to save memory", least=1)
     learning_rate: float = option(
-        2e-3, "the peak rate of AdamW; it rises for a tenth of the steps, then falls", above=0
+        2e-3, "the peak learning rate of AdamW; it rises for a tenth of the steps, then falls", above=0
     )
-    weight_decay: float = option(0.01, "decoupled, on all weights that are trained", least=0)
+    weight_decay: float = option(0.01, "decoupled weight decay, on all weights that are trained", least=0)
     valid_share: float = option(
         0.1,
-        "share of the examples that is held out; the epoch is kept that has the highest accuracy on it (of ratings, "
-        "Pearson's correlation; of boxes, the mean average precision), and of equal ones the lowest loss",
+        "the share of the examples that is held out. The epoch with the highest accuracy on it is kept (of ratings, "
+        "Pearson's correlation; of boxes, mean average precision), and of equal ones that with the lowest loss",
         least=0,
         below=0.51,
     )
     patience: int = option(3, "epochs without improvement before training ends", least=1)
     save_every: int | None = option(
-        None, "steps between checkpoints; nothing: after each epoch and every minute", least=1
+        None, "steps between checkpoints; by default after each epoch and every minute", least=1
     )
     precision: Precision = option("auto", PRECISION_HELP)
     device: str = option("auto", DEVICE_HELP)
-    seed: int = option(0, "of the random numbers: another seed gives another classifier", least=0, below=1 << 63)
+    seed: int = option(0, "the seed of the random numbers", least=0, below=1 << 63)
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -243,10 +247,10 @@ class FineTuningConfig(ClassifierTrainingConfig):
     """
 
     learning_rate: float = option(
-        1e-3, "the peak rate of AdamW; it rises for a tenth of the steps, then falls", above=0
+        1e-3, "the peak learning rate of AdamW; it rises for a tenth of the steps, then falls", above=0
     )
-    dropout: float = option(0.1, "share of the head's inputs that are set to 0", least=0, below=1)
-    frozen: bool = option(False, "train only the head; the network stays as it is")
+    dropout: float = option(0.1, "the dropout rate of the head's inputs", least=0, below=1)
+    frozen: bool = option(False, "train only the head; the network does not change")
     mixed: bool = option(
         False, "the head reads a mix of all layers, with learned weights (ELMo, Peters 2018), not just the last"
     )
@@ -268,16 +272,16 @@ class AdapterConfig(Options):
 
     lora: int | None = option(
         None,
-        "train only adapters of this rank beside the linear layers of a Transformer's blocks; the network stays as it "
-        "is, and may be quantised. The model is then a small folder, which names that of the network",
+        "train only low-rank adapters (LoRA) of this rank, beside the linear layers of a Transformer's blocks. The "
+        "network does not change, and may be quantised; the new model is a small folder that refers to it",
         least=1,
         below=1 << 16,
     )
     lora_alpha: float | None = option(
-        None, "the factor of adapters is this, divided by the rank; nothing: twice the rank", above=0, needs="lora"
+        None, "adapters are scaled by this, divided by the rank; by default twice the rank", above=0, needs="lora"
     )
     lora_layers: int | None = option(
-        None, "adapters in this many of the last blocks only, which is faster; nothing: in all", least=1, needs="lora"
+        None, "adapt this many of the last blocks only, which is faster; by default all", least=1, needs="lora"
     )
 
     @property

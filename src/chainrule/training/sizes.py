@@ -391,7 +391,7 @@ def _notes(fitted: FittedSize, names: frozenset[str], budget: float, text: int) 
     """Return notes on the size. budget: seconds. text: tokens."""
     config, trial, larger = fitted
     chosen = {name: getattr(config, name) for name in config.sizes[0] if name in names}
-    notes = [f"the size is {_shown(chosen)}, unless settings say otherwise"] if chosen else []
+    notes = [f"size for this time: {_shown(chosen)}; to change it, set these options"] if chosen else []
     minutes = "1 minute has" if budget == 60 else f"{budget / 60:g} minutes have"
     time_for = f"{minutes} time for {trial.tokens:,.0f} tokens for {trial.parameters:,} parameters"
     if larger is None:

@@ -171,7 +171,9 @@ class Timetable:
         self.notes: list[str] = []
         self.began = began
         if self.budget is not None and (late := self.elapsed + time_left(self.budget, self.elapsed) - self.budget) > 0:
-            self.notes.append(f"{self.elapsed:.0f} s passed before training, which takes half of the minutes at least")
+            self.notes.append(
+                f"{self.elapsed:.0f} s passed before training, which still gets at least half of the minutes"
+            )
             self.began += late
         if resumed is not None:
             self.began -= resumed.elapsed
@@ -206,8 +208,8 @@ class Timetable:
             if steps == self.most_steps:
                 passes = self.objective.tokens(steps) / self.objective.epoch
                 self.notes.append(
-                    f"the run ends before the minutes do, when it has read the text {passes:,.0f} times: more passes "
-                    "learn it by heart; for more, give epochs in place of minutes"
+                    f"to avoid overfitting, the run ends after {passes:,.0f} passes over the text, before the minutes "
+                    "do; for more passes, give epochs in place of minutes"
                 )
         return True
 

@@ -132,7 +132,9 @@ def _components(models: Sequence[Model], names: Sequence[str], cache: CacheConfi
     for name, model in zip(names[1:], models[1:], strict=True):
         difference = difference_of(first, model.tokenizer)
         if difference:
-            raise SettingError(f"{names[0]} and {name} cannot be mixed: {difference}")
+            kept = name if models[0].family == "ngram" else names[0]
+            advice = f"for example, chainrule train ngram TEXT --tokenizer {kept}"
+            raise SettingError(f"{names[0]} and {name} cannot be mixed: {difference}; {advice}")
     fewest = fewest_unseen(models)
     families = [model.family for model in models]
     parts = [_with_unseen_types(model.merge(), fewest) for model in models]  # a mixture stands on no other folder

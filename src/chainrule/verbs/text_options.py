@@ -41,7 +41,7 @@ class SurprisalOptions(Options):
     nats: bool = option(False, "surprisal in nats; by default in bits", is_switch=True)
     ends: bool = option(False, "also a row for the end of each text, </s>", is_switch=True)
     word_ends: bool = option(
-        True, "count a word's end as its own, not as the next word's, where tokens are pieces of words"
+        True, "count the end of a word as a part of that word, not of the next one, where tokens are subwords"
     )
     entropy: bool = option(
         False, "also the entropy of the next token, and the rank of the one that came", is_switch=True
@@ -54,14 +54,15 @@ class SurprisalOptions(Options):
     previous: int = option(0, "also the values of this many words before each, as columns", least=0, most=20)
     word_entropy: int = option(
         0,
-        "also the entropy of the next word: from so many drawn words, at most 4,096, where tokens are pieces, with its "
-        "standard error",
+        "also the entropy of the next word, with its standard error: estimated from this many drawn words, at most "
+        "4,096, where tokens are subwords",
         least=0,
         most=1 << 12,
     )
     convention: Literal["chainrule", "minicons"] = option(
         "chainrule",
-        "which tokens end a word: those with white space first and </s>, or as minicons' bow_correction has it",
+        "how the end of a word is found: by tokens that begin with white space and by </s>, or as by minicons' "
+        "bow_correction",
         served=True,
     )
     progress: ProgressOption = option(None, "whether progress is shown, or a callback", flag=None)

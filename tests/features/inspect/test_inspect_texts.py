@@ -33,7 +33,7 @@ def test_a_page_and_a_file_of_numbers(chainrule, tmp_path: Path) -> None:
     assert chainrule(*given, "-o", tmp_path / "a.json").status == 0
     numbers = json.loads((tmp_path / "a.json").read_text())
     inside = library.inspect(library.load(tmp_path / "lm"), "the <b>movie")
-    assert numbers["tokens"] == inside.tokens
+    assert numbers["tokens"] == inside.tokens == ["<s>", "the", "<unk>"]
     np.testing.assert_allclose(numbers["layers"][0]["f"], inside.layers[0].values["f"], atol=1e-6)
     np.testing.assert_allclose(inside.unit(3)["c"], inside.layers[0].values["c"][:, 3])
     assert "there is no unit 8; expected 0 to 7" in chainrule(*given, "-o", tmp_path / "b.html", "--unit", 8).error

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import pytest
 
+from chainrule.features.lectures.experiments import Name
 from chainrule.features.lectures.experiments import recurrence as gradients
+from chainrule.features.lectures.shell import experiment
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,6 +56,11 @@ def test_without_matplotlib_figures_are_shown_and_a_plot_that_is_asked_for_is_re
     assert refused.status == 1
     assert refused.error == "plots need matplotlib, which is not installed: pip install 'chainrule[report]'"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_help_describes_every_experiment() -> None:
+    described = re.findall(r"^    ([a-z]+): ", experiment.__doc__ or "", re.MULTILINE)
+    assert sorted(described) == sorted(get_args(Name))
 
 
 def test_an_interrupt_speaks_of_no_folder(chainrule, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

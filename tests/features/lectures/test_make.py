@@ -185,6 +185,9 @@ def test_what_cannot_be_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match="this is a file; name a folder"):
         chainrule.data("dates", tmp_path / "file")
+    with pytest.raises(OutputError, match=r"dates.txt: a data set is a folder; leave out .txt, or end the name with"):
+        chainrule.data("dates", tmp_path / "dates.txt")
+    assert chainrule.data("dates", f"{tmp_path}/dates.txt/", examples=20)
 
 
 def test_the_text_is_cut_into_runs_of_lines(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -121,7 +121,7 @@ def test_a_shift_is_noticed_and_mended(chainrule, study: Path) -> None:
     right = chainrule(*say(study, "times.tsv", "--json"))
     assert right.err == ""
     early = chainrule(*say(study, "early.tsv", "--json"))
-    assert "so they may stand one word early; try a shift of 1" in early.err
+    assert "so each may be in the row before its word; try a shift of 1" in early.err
     mended = chainrule(*say(study, "early.tsv", "--json", "--shift", "1"))
     assert mended.err == ""
     assert mended.json["shift"] == 1
@@ -202,6 +202,11 @@ def test_a_bad_text_is_told(text: str, message: str, refused, study: Path, tmp_p
     command = [study / "lm" if part == study / "lm" else part for part in say(study)]
     command[command.index(study / "text.tsv")] = tmp_path / "text.tsv"
     assert message in refused(1, command)
+
+
+def test_a_story_whose_rows_are_apart_is_answered_with_one_that_fits(refused, study: Path) -> None:
+    told = refused(1, say(study, "times.tsv", "--story", "zone"))
+    assert told.endswith("text.tsv: the rows of one zone are not contiguous; did you mean --story item?")
 
 
 def test_times_that_are_all_equal_are_refused(refused, study: Path, tmp_path: Path) -> None:

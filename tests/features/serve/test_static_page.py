@@ -16,7 +16,8 @@ import pytest
 from browser import CHROMIUM, Browser, Page
 
 import chainrule
-from chainrule.cli.main import run
+from chainrule.cli.main import app, run
+from chainrule.cli.shared.wrong_usage import in_options
 from chainrule.features.open.network.config import OpenTransformerConfig
 from chainrule.features.serve.explorer.changes import changes
 from chainrule.features.serve.explorer.pictures import attention
@@ -392,8 +393,17 @@ def test_a_choice_that_the_page_does_not_know_is_refused_by_name(name: str) -> N
         chainrule.explore(model)
         return
     object.__setattr__(model.engine.network.config, name, "newer")
-    with pytest.raises(chainrule.SettingError, match=f"{name} (is )?newer, which a page does not know"):
+    with pytest.raises(chainrule.SettingError, match=f"{name} (is )?newer, which a page cannot compute"):
         chainrule.explore(model)
+
+
+def test_the_output_that_a_page_needs_is_named_as_an_option() -> None:
+    model = network()
+    object.__setattr__(model.engine.network.config, "output", "adaptive")
+    with pytest.raises(chainrule.SettingError) as refused:
+        chainrule.explore(model)
+    shown = in_options(str(refused.value), app["explore"])
+    assert shown.endswith("adaptive, which a page cannot compute; train the network with --output-layer full")
 
 
 def test_the_modules_of_the_page_make_no_markup_of_text_and_name_no_host() -> None:

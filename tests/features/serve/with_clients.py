@@ -161,7 +161,7 @@ def test_openai(serving: Serving) -> None:
     vectors = chainrule.load(serving.folders["lstm"], chainrule.CausalNetwork).embed(["ka vi", "sa"])
     np.testing.assert_allclose(out["vectors"], vectors, atol=1e-6)
     np.testing.assert_allclose(out["floats"][0], vectors[0], atol=1e-6)
-    assert "no chat template" in out["chat"]
+    assert "the model ngram has no chat template; send texts to /v1/completions" in out["chat"]
 
 
 QUICK_START = """

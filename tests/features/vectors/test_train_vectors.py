@@ -223,7 +223,7 @@ def test_texts_too_short_and_bad_settings_are_errors(source, settings, error, wo
 
 
 def test_pieces_of_words_are_refused() -> None:
-    with pytest.raises(SettingError, match="pieces"):
+    with pytest.raises(SettingError, match="subwords"):
         chainrule.train_vectors(text(), tokenizer="bpe", progress=False)
 
 

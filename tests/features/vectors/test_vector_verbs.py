@@ -155,7 +155,7 @@ def test_a_tokenizer_or_vocabulary_without_a_least_count(corpus, words, chainrul
     command = "train", "vectors", corpus, "-o", new, "--epochs", 1
     assert f"{new}: 3 words" in chainrule(*command, "--vocabulary", listed).out
     assert "nowhere.txt" in chainrule(*command, "--vocabulary", "nowhere.txt", "--overwrite").error
-    assert "splits words into pieces" in chainrule(*command, "--tokenizer", "bpe", "--overwrite").error
+    assert "splits words into subwords" in chainrule(*command, "--tokenizer", "bpe", "--overwrite").error
     assert "no tokenizer called 'foo'" in chainrule(*command, "--tokenizer", "foo", "--overwrite").error
     several = chainrule(*command, "--vocabulary", listed, "--vocabulary-min-count", 3, "--overwrite").error
     assert "leave out --vocabulary-min-count and --vocabulary-size" in several

@@ -279,7 +279,7 @@ def test_what_regions_need_is_said(folder: Path, scenes: list[chainrule.Captione
 
     for message, options in {
         "proposes no boxes; train a classifier with unit='box'": {"encoder": folder / "network", "regions": "proposed"},
-        "of an encoder that is kept as it is": {"encoder": NETWORK, "regions": "given"},
+        "regions need an encoder that is not trained further": {"encoder": NETWORK, "regions": "given"},
         "features keeps the vectors of a grid": {"encoder": folder / "network", "regions": "given", "features": "a"},
         "a grid has no phrases; use regions='given'": {"encoder": folder / "network", "phrases": True},
         "expected grid, given or proposed": {"encoder": folder / "network", "regions": "all"},

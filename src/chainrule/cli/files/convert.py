@@ -73,8 +73,8 @@ def convert(
     bits: Annotated[
         Literal[4, 5, 6, 8] | None,
         Parameter(
-            help="Of a weight of a Transformer, in blocks as those of GGUF files: products then round vectors to eight "
-            "bits, too, and are several times as fast."
+            help="Quantise the weights of a Transformer to this many bits, in blocks as in GGUF files. Products then "
+            "round vectors to eight bits, too, and are several times as fast."
         ),
         Needs("compact"),
     ] = None,
@@ -92,12 +92,14 @@ def convert(
     ] = None,
     adapter: Annotated[
         Path | None,
-        Parameter(help="Put the adapter of this folder, ours or peft's, or GGUF file, on the model."),
+        Parameter(help="Merge the adapter in this folder, ours or peft's, or GGUF file into the model."),
     ] = None,
     allow_pickle: Annotated[
         bool,
         Parameter(
-            negative=(), help="Open a Hugging Face folder whose weights are pickles, where you trust who made it."
+            negative=(),
+            help="Open a Hugging Face folder whose weights are pickles. These can run any code, so do it only if you "
+            "trust their author.",
         ),
     ] = False,
     overwrite: Overwrite = False,
@@ -117,7 +119,7 @@ def convert(
 
     KenLM binaries, Hugging Face folders, GGUF files and those of llama2.c become
     model folders; --to hugging-face writes a network for transformers.
-    An adapted model becomes one that needs no base, its adapter merged.
+    The adapter of an adapted model is merged with its base.
 
     An n-gram model becomes an automaton in OpenFst's text, x.fst.txt, with the
     symbols of its words in x.syms and back-off arcs labelled #0; or a word list
@@ -203,8 +205,9 @@ def info(model: ModelPath, /, *, json: Json = False) -> None:
         $ chainrule info lm/
 
     Prints the model card, the size in bytes, and the model's part of the
-    signatures of its figures. --json prints the full record. Of a folder or
-    file of others that cannot be opened, it prints what is in it, and why.
+    signature that measurements have. --json prints the full record. If another
+    program's file or folder cannot be opened, prints its contents and the
+    reason.
     """
     from chainrule.models.files.opening import info as read_info
 
@@ -237,9 +240,9 @@ def verify(
         Needs("distribution"),
     ] = None,
     contexts: Annotated[
-        int, WholeNumber, Parameter(help="At how many random places of the text."), Needs("distribution")
+        int, WholeNumber, Parameter(help="How many random contexts from the text to check."), Needs("distribution")
     ] = 20,
-    seed: Annotated[int, WholeNumber, Parameter(help="The seed of the places."), Needs("distribution")] = 0,
+    seed: Annotated[int, WholeNumber, Parameter(help="The seed of the contexts."), Needs("distribution")] = 0,
     server: ServerOptions = ServerOptions(),  # noqa: B008
     show: ResultOptions = TO_SCREEN,
 ) -> None:
@@ -247,13 +250,14 @@ def verify(
 
         $ chainrule verify lm/
 
-    Reads every byte, config.json and the model card included; the exit status
-    is 1 if any differs.
+    Reads every byte, config.json and the model card included. The exit status
+    is 1 if a checksum differs.
 
-    With --distribution, for any model that continues texts, and for servers
-    (--url) as far as they tell: whether the probabilities of all next tokens
-    sum to one, scores are what steps give, and nothing depends on what comes
-    later or on other texts. The exit status is 1 if not.
+    With --distribution, checks any model that continues texts, and servers
+    (--url) as far as their answers allow: the probabilities of all next tokens
+    must sum to one, the score of a text must be the sum of its steps, and
+    nothing may depend on later tokens or other texts. The exit status is 1 if
+    a check fails.
     """
     show.check()
     if distribution:

@@ -70,7 +70,7 @@ def prune(
 
         $ chainrule prune lm/ --to-ngrams 1000 -o small/
 
-    By relative entropy (Stolcke 1998), to a number of n-grams, to a
+    Prunes by relative entropy (Stolcke 1998), to a number of n-grams, to a
     vocabulary, or to what a text needs. Backoff weights are recomputed, so
     that all distributions sum to one, except with --for-text. To drop n-grams
     by their counts, train with --prune.
@@ -93,7 +93,7 @@ def prune(
         if histories == "discounts" and (entropy or to_ngrams) and _was_pruned(large):
             note(
                 "the model was pruned before, so its discounts say little about its counts; --histories with its "
-                "training text does better"
+                "training text gives better results"
             )
         small = _prune(large, model, entropy, to_ngrams, vocabulary, for_text, histories, reading, progress)
         save_or_keep(small, output, overwrite=overwrite, progress=progress)
@@ -164,8 +164,9 @@ def mix(
     gate: Annotated[
         GateKind,
         Parameter(
-            help="With --adaptive: what the gate sees. What each model did on the last tokens and has seen of the "
-            "context, or also the distributions; by default these where they help, up to 1,024 tokens."
+            help="With --adaptive: what the gate reads: evidence: how well each model predicted the last tokens, and "
+            "what it has seen of the context; distributions: also the models' distributions; by default these "
+            "where they help, up to 1,024 tokens."
         ),
     ] = "default",
     cache: Annotated[
@@ -200,9 +201,9 @@ def mix(
 
     Models may be of any family, mixtures included. The result is a model like
     any other: a folder that holds all of them. Without --tune and --weights,
-    all weigh the same. To train a model with the vocabulary of another, use
-    --tokenizer OTHER/. Of two texts, choose the vocabulary of the one that is
-    more like the text to be read, since words that it lacks are spelled out.
+    all have the same weight. To train a model with the vocabulary of another,
+    use --tokenizer OTHER/. Choose the vocabulary of the text that is more like
+    the text to be read, since words that it lacks are spelled out.
 
     With --static, n-gram models become one n-gram model that interpolates them
     for every n-gram that any of them has. A word that a model lacks gets

@@ -55,20 +55,22 @@ def attend(
         $ chainrule attend transformer/ "the dog bit the man" -o attention.html
 
     Each row of a map is a query, the token that attends; each column a key,
-    the token attended to. </s> precedes a text, and also follows it where the
-    model reads in both directions. For a seq2seq model, the rows of the
-    target are the tokens generated at each step, as in translate --alignments.
+    the token attended to. <s> is the beginning of a text, or has the name that
+    the model's file gives it; </s> is the end, where the model reads in both
+    directions. For a seq2seq model, the rows of the target are the tokens
+    generated at each step, as in translate --alignments.
 
-    Of models that read trees, TEXT is a tree in brackets, or a file of trees.
-    Nodes have the likeliest label, and lines are the wider the more of a node's
-    memory its parent keeps; or, of a language model, each node has its bits.
+    For models that read trees, TEXT is a tree in brackets, or a file of trees.
+    Each node shows its likeliest label, and the width of a line how much of a
+    node's memory its parent keeps. For a language model of trees, each node
+    shows its surprisal in bits.
 
-    Of captioners, TEXT is a picture, with a panel for each token of its
+    For captioners, TEXT is a picture, with a panel for each token of its
     caption: the brighter a place, the more attention it got. --beside adds
     other captioners, such as one of hard attention beside one of soft.
 
-    Of speech models, TEXT is a sound: the likeliest alignment of the characters
-    of the text to it, over its spectrogram.
+    For speech models, TEXT is a sound: the picture shows the likeliest
+    alignment of the characters of the text to its spectrogram.
 
     The page is one file and works offline.
     """

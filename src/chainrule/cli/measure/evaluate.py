@@ -101,8 +101,8 @@ def evaluate(
     a formula of these. Accuracy is the share of items in which all predictions
     hold; a tie is wrong, and ties are reported.
 
-    A classifier is given labelled inputs in place of texts: its accuracy with
-    the 95 % interval, precision, recall, F1 and calibration.
+    For a classifier, TEXTS are labelled inputs: accuracy with its 95 %
+    interval, precision, recall, F1 and calibration.
 
     Word vectors are measured by --similarity, the correlation of cosines with
     human ratings of word pairs, and by --analogies, the share answered right.
@@ -110,10 +110,10 @@ def evaluate(
     A seq2seq model is measured on --source and --target, or on --pairs: the
     perplexity of the targets, and BLEU, chrF, length ratio and ROUGE of the
     texts that it writes.
-    A captioner is measured on --pictures: the same of their captions, and
-    BLEU-1 to 4, METEOR, ROUGE-L and CIDEr-D of those that it writes.
-    A speech model is given sounds with transcripts in place of texts: word and
-    character error rates, and with --lm what a language model takes off them.
+    A captioner is measured on --pictures: the same for their captions, and
+    BLEU-1 to 4, METEOR, ROUGE-L and CIDEr-D of the captions that it writes.
+    For a speech model, TEXTS are sounds with transcripts: word and character
+    error rates, with --lm also those with a language model.
     """
     from chainrule.models.files.recognition import kind_at
     from chainrule.models.language_models import CausalModel
@@ -123,7 +123,7 @@ def evaluate(
         if minimal_pairs is not None and suites is not None:
             raise CycloptsError(msg="--suite and --minimal-pairs are both given; choose one.")
         if not (minimal_pairs or suites):
-            raise CycloptsError(msg=f"{name} takes files; standard input is /dev/stdin there.")
+            raise CycloptsError(msg=f"{name} takes files; for standard input, name /dev/stdin.")
         if texts:
             raise CycloptsError(msg=f"TEXTS and {name} are both given; choose one.")
         if reading != DEFAULT_READING or any(flags[family] != kind.none for family, kind in _KINDS.items()):

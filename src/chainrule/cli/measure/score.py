@@ -85,16 +85,16 @@ def score(
     Columns for texts: log P of the line with its </s>, in nats; number of
     tokens, with </s>; number of unknown tokens; the line. An unknown token
     counts as <unk>, without its spelling. Masked and bidirectional networks
-    give pseudo-log-likelihoods: the sum of log P(token | all others), </s>
-    given.
+    give pseudo-log-likelihoods: the sum of log P(token | all other tokens and
+    </s>).
 
     Columns for tokens and other units: log P, as above; log P with the
     spelling of unknown tokens, as in bits per byte; start and end position in
     the normalised text (the end is one after the last character); the unit;
-    <unk> if it contains an unknown token. Pieces of a word are added up, and
-    log P(the word ends here) is a part of the word, not of the next one;
-    --no-word-ends leaves it there. The sum over a text is the same. White
-    space belongs to the next word. JSON keeps the fields of records.
+    <unk> if it contains an unknown token. The log-probabilities of a word's
+    tokens are summed. log P(the word ends here) counts for the word itself;
+    with --no-word-ends, for the next word. The sum over a text is the same.
+    White space belongs to the next word. JSON keeps the fields of records.
 
     --output writes a table with a header, for pandas and R: the fields of
     records; sentence and position, from 1; the word and its length;
@@ -179,7 +179,7 @@ def note_convention(model: Model, path: Path, settings: Mapping[str, Any]) -> No
 
     convention = settings.get("convention", "chainrule")
     if convention != "chainrule" and word_borders(model.tokenizer) is None:
-        note(f"--convention {convention} has no effect on {path}, whose tokens are words, which end where they end")
+        note(f"--convention {convention} has no effect on {path}, whose tokens are whole words")
 
 
 def _write_table(

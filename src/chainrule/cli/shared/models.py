@@ -69,7 +69,7 @@ def open_model(
     if isinstance(model, Model):
         if markers is not None and not model.tokenizer.sees_markers:
             note(
-                f"--markers has no effect on {path}, whose tokens are pieces of words or characters: a literal <unk> "
+                f"--markers has no effect on {path}, whose tokens are subwords or characters: a literal <unk> "
                 "is read like any other text"
             )
         for name, why in without_effect(model.engine).items():
@@ -88,11 +88,11 @@ def note_drafts(drafting: Drafting | None) -> None:
     if drafting is None:
         return
     if drafting.passes and not drafting.drafted:
-        note(f"nothing was drafted: in {drafting.passes:,} passes, no guess was worth its time")
+        note(f"nothing was drafted: in {drafting.passes:,} passes, no draft would have saved time")
     elif drafting.passes:
         note(f"{drafting.accepted:,} of {drafting.drafted:,} drafted tokens were right; {drafting.passes:,} passes")
     else:
-        note("nothing was drafted: no text grew alone by two tokens or more; --stream draws one after the other")
+        note("nothing was drafted: drafting works for one text of two tokens or more at a time; see --stream")
 
 
 def is_arpa(path: Path) -> bool:

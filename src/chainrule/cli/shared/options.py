@@ -68,7 +68,9 @@ Number = Parameter(converter=_numbers)
 
 @dataclass(frozen=True)
 class Needs:
-    """A mark of a parameter that cannot be given without another one, perhaps of one value: Needs("by model")."""
+    """A mark of a parameter that cannot be given without another one, perhaps of one value: Needs("by model"); or
+    without one of several: Needs("output|plot").
+    """
 
     name: str
 
@@ -125,8 +127,8 @@ ModelMarkerRule = Annotated[
 TreeFile = Annotated[
     Path | None,
     Parameter(
-        help="Write everything the beam considered, and the way of greedy search: a picture, .svg; a page with a "
-        "slider through the steps, .html; or .json."
+        help="Write the tree of the beam search, with the path of greedy search: a picture, .svg; a page with a slider "
+        "through the steps, .html; or .json."
     ),
 ]
 
@@ -306,7 +308,8 @@ def with_defaults(config: type[DataclassInstance], flags: Any, **settings: Any) 
 
 # Flags of options that several verbs have.
 Resume = Annotated[bool, flag(RunOptions, "resume")]
-Overwrite = Annotated[bool, flag(RunOptions, "overwrite")]
+WRITTEN = "output|target|into|plot|page|quiz|tree|paragraph|times|nbest_out|weights_out|tune"  # files of verbs
+Overwrite = Annotated[bool, flag(RunOptions, "overwrite"), Needs(WRITTEN)]
 MarkerRule = Annotated[Literal["error", "skip", "keep"], flag(TokenOptions, "markers")]
 Memory = Annotated[str | None, flag(MemoryOptions, "memory")]
 Seed = Annotated[int | None, flag(GenerateOptions, "seed")]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from cyclopts import App, ArgumentCollection
 
-_OPTION = re.compile("--[a-z][a-z-]*(=.*)?")
+_OPTION = re.compile("--[a-z][a-z_-]*(=.*)?")
 _LIKE_AN_OPTION = re.compile("--?[a-zA-Z]")
 _NO_FILE = re.compile("There is no option (--[^ ]+) ")  # as file_or_dash words it
 _SWAPPED = "{} is not a model, and {} is: are they swapped?"
@@ -42,13 +42,7 @@ _RENAMED = {
 }
 # The same in errors, where the verb is known: it has the option, and none of the setting's own name.
 _RENAMED_IN_ERRORS = {"fields": "--field", "heldout": "--tune", "words": "--cache", "order": "--cache-order"}
-_OF_OTHER_VERBS = {
-    "encoding": "--encoding",
-    "encoding_errors": "--encoding-errors",
-    "allow_pickle": "--allow-pickle",
-    "resume": "--resume",
-    "unit": "--unit",
-}
+_OF_OTHER_VERBS = {"encoding": "--encoding", "allow_pickle": "--allow-pickle", "resume": "--resume"}
 _MODELS = ("model", "models")  # parameters for models
 _TEXTS = (
     "text",
@@ -152,8 +146,9 @@ def check_needs(bound: BoundArguments, verb: Callable[..., Any]) -> None:
     names = {name for name, _, _ in given}
     for name, own, marks in given:
         for needed in (mark.name for mark in marks if isinstance(mark, Needs)):
-            other, _, value = needed.partition(" ")
-            if str(values.get(other)) != value if value else other not in names:
+            others, _, value = needed.partition(" ")
+            other, *more = others.split("|")
+            if str(values.get(other)) != value if value else names.isdisjoint([other, *more]):
                 option = _flag(name, marks)
                 option = f"--no-{option.removeprefix('--')}" if own is False else option
                 needed = next(_flags_of(other, hints), _flag(other, ()))
@@ -221,8 +216,9 @@ def in_options(message: str, verb: App) -> str:
     def option_of(match: re.Match[str]) -> str:
         setting, value = match.groups()
         name = names.get(setting) or _OF_OTHER_VERBS.get(setting)
-        if name is None:
+        if name is None and not value.startswith("'"):
             return match[0]
+        name = name or f"--{setting.replace('_', '-')}"  # of another verb
         if value == "False":
             return f"--no-{name.removeprefix('--')}"
         return name if value in ("True", "...") else f"{name} {value.strip(chr(39))}"
@@ -276,6 +272,12 @@ def _arguments(verb: App) -> ArgumentCollection:
     if id(verb) not in _assembled:  # 50 ms for a verb of a hundred options
         _assembled[id(verb)] = verb.assemble_argument_collection()
     return _assembled[id(verb)]
+
+
+def names_of(verb: App) -> set[str]:
+    """The options of a verb, with their negative forms and those of every verb, and its positional arguments."""
+    every = (name for argument in _arguments(verb) for name in (argument.name, *argument.names, *argument.negatives))
+    return {"--help", "--threads", *every}
 
 
 def _options(verb: App) -> set[str]:

@@ -72,8 +72,8 @@ def ngram(
     memory: Annotated[
         str | None,
         Parameter(
-            help="The most memory to use, such as 4G. What needs more lies in temporary files (in TMPDIR); the result "
-            "is the same. By default, what is free. With --spark: of Spark's Java process, by default 2G."
+            help="The most memory to use, such as 4G. Larger counts go to temporary files (in TMPDIR); the result is "
+            "the same. By default, the free memory. With --spark: of Spark's Java process, by default 2G."
         ),
     ] = None,
     markers: MarkerRule = "error",

@@ -61,10 +61,12 @@ def print_result(model: Model, output: Path, began: float, *, json: bool) -> Non
 def _print_summary(record: dict[str, Any], summary: dict[str, Any]) -> None:
     unknown = record["unknown_tokens"]
     share = f", {unknown / record['tokens']:.2%} of the tokens unknown" if unknown else ""
+    closed = not (unknown or record.get("settings", {}).get("open_vocabulary", True))  # then <unk> has no probability
     print(
         f"{summary['model']}: {record['family']} model of {record['tokens']:,} tokens "
         f"in {count_of(record['documents'], 'document')}, "
-        f"vocabulary {summary['vocabulary']:,}{share}"
+        f"vocabulary {summary['vocabulary']:,} (V = {summary['vocabulary'] - 1 - closed:,} without <s>"
+        f"{' and <unk>' * closed}){share}"
     )
     if "discounts" in record:
         print(estimates_table(record))

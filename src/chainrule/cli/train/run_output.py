@@ -209,6 +209,6 @@ def note_untrained(record: dict[str, Any]) -> None:
     note(f"this is no better than token frequencies alone, {validation['unigram_loss']:.4f} nats")
     if validation["step"] <= steps / 2:
         best = f"validation was best after step {validation['step']:,} of {steps:,}"
-        note(f"{best}, then the training text was learned by heart; train on more text, or make the network smaller")
+        note(f"{best}, then the network overfitted its text; train on more text, or make the network smaller")
     else:
         note("the network has learned nothing from context yet; train it longer, or make it smaller")

@@ -202,11 +202,10 @@ def next_tokens(
 
         $ chainrule next lm/ "I visited San" --top 5
 
-    </s> is the end of the line, <unk> all unknown tokens together. · stands for a
-    space, ¶ for the end of a line, → for a tab, and <E2> for a byte that is no
-    character by itself. Where tokens are whole words, ‿ marks the side on which
-    one touches its neighbour. --json prints the tokens themselves, as --ban takes
-    them.
+    </s> is the end of the line, <unk> all unknown tokens together. · is a space,
+    ¶ the end of a line, → a tab, and <E2> a byte that is no character by itself.
+    Where tokens are whole words, ￭ marks a side without a space: ￭, follows a
+    word directly. --json prints the tokens themselves, as --ban takes them.
     """
     from chainrule.models.language_models import CausalModel
 
@@ -235,8 +234,8 @@ def fill(
 
         $ chainrule fill masked/ "the [MASK] bit the man"
 
-    For networks of train masked, masked-recurrent and bidirectional; the last
-    fills one gap at a time. Columns: probability, token; an empty line after
+    For networks of train masked, masked-recurrent and bidirectional. A
+    bidirectional one fills one gap at a time. Columns: probability, token; an empty line after
     each gap.
     """
     from chainrule.models.language_models import MaskedModel

@@ -61,7 +61,7 @@ def chat(
         Parameter(help="End an answer before any of these strings.", consume_multiple=True, negative=()),
     ] = (),
     log: Annotated[
-        Path | None, Parameter(help="Add every message to this file, a line of JSON each. By default, none is kept.")
+        Path | None, Parameter(help="Append every message to this file, as JSON lines. By default, none is kept.")
     ] = None,
     seed: Seed = None,
     draft: Draft = None,
@@ -75,11 +75,11 @@ def chat(
     At a terminal, /help lists the commands, Ctrl-C stops an answer, and Ctrl-D
     quits. Otherwise, each line of standard input is a message, and each answer
     is printed with a line after it. Without sampling options, temperature is
-    0.7 and top-p 0.9. Open models bring their template; --template is for others.
-    --url asks a server, which has settings and templates of its own.
+    0.7 and top-p 0.9. Opened models have a template; --template is for others.
+    --url asks a server, which uses its own settings and template.
 
     A seq2seq model that was trained on conversations reads the history as its
-    source; where that is too long, from its front on, messages are left out.
+    source. If that is too long, the oldest messages are left out.
     """
     from chainrule.decoding.config import Limits
     from chainrule.features.chat.client import RemoteChat
@@ -92,7 +92,7 @@ def chat(
     if client is not None and template is not None:
         raise CycloptsError(msg="--template is for models on this machine; the server has its own.")
     if client is not None and draft is not None:
-        raise CycloptsError(msg="--draft is for models on this machine; a server drafts where it was told to.")
+        raise CycloptsError(msg="--draft is for models on this machine; for a server, give it to chainrule serve.")
     drafting = None if draft is None else open_drafting(draft)
     answering = _open(cast("Path", model), template, drafting) if client is None else RemoteChat(client)
     drawn = draw_seed(seed) if client is None else seed

@@ -85,10 +85,10 @@ def finetune(
 
         $ chainrule finetune transformer/ --data labelled.tsv -o classifier/
 
-    A network of any family. A pair is read as [CLS] first [SEP] second [SEP],
-    with the token types of BERT where the network has them. Keeps the weights
-    of the epoch with the best accuracy on held-out texts, also where Ctrl-C
-    ends the training early. Writes a model folder for chainrule classify. With
+    The network may be of any family. A pair is read as [CLS] first [SEP] second
+    [SEP], with the token types of BERT if the network has them. Keeps the
+    weights of the epoch with the best accuracy on held-out texts, even if Ctrl-C
+    ends training early. Writes a model folder for chainrule classify. With
     --test, reports accuracy with its 95 % interval, precision, recall, F1,
     confusions and calibration.
 

@@ -94,7 +94,7 @@ class LabelsOptions(Options):
     _: KW_ONLY
     vectors: str | os.PathLike[str] | None = option(
         None,
-        "with --labels: word vectors, to compare tuned and fixed ones with those learned from nothing",
+        "with --labels: word vectors, to compare tuned and fixed ones with those learned from scratch",
         reads=str,
         needs="labels",
     )

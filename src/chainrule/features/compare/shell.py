@@ -39,6 +39,7 @@ from chainrule.cli.shared.texts import (
     text_for,
 )
 from chainrule.drawing.plots import has_matplotlib, write_plot
+from chainrule.errors import installing
 from chainrule.features.compare.config import FamiliesOptions, LabelsOptions, SmoothingsOptions
 from chainrule.features.seq2seq.shell_evaluate import NO_PAIRS, PairsOptions, note_left_out, read_pairs_for
 from chainrule.features.serve.explorer.shell import explorer_of
@@ -125,7 +126,7 @@ def compare(
         $ chainrule compare lm/ transformer/ --text heldout.txt
 
     With --text, compares saved models. Without it, trains n-gram models on the
-    texts, by default on Python's own documentation, and measures them on
+    texts, by default on Python's documentation, and measures them on
     held-out text. With --minutes, trains networks of every family too, or of some
     --families, and mixes them with the best n-grams; a twentieth of the
     training text is set aside to choose the best weights of networks and
@@ -134,7 +135,7 @@ def compare(
     has a row for each smoothing of n-gram models and a column for each order.
 
     With --labels, trains networks that label texts from scratch, and with
-    --vectors each of them three times: with word vectors learned from nothing,
+    --vectors each of them three times: with word vectors learned from scratch,
     tuned and fixed.
 
     With --source and --target, compares seq2seq models on the same pairs.
@@ -210,7 +211,7 @@ def _show(
             comparison, report, about=about, command=command, explorer=explorer, overwrite=show.overwrite
         )
         if PAGE in files and not has_matplotlib():
-            note("the page has tables instead of plots, which need pip install 'chainrule[report]'")
+            note(f"the page has tables instead of plots, which need {installing('report')}")
         print(f"{report}: {', '.join(files)}", file=sys.stderr)
     show.show(Shown(f"{about}\n\n{comparison}", comparison.as_json(), comparison.to_records()))
 

@@ -44,7 +44,9 @@ def detect(
     machine: Annotated[
         str | None,
         FILE,
-        Parameter(help="Texts that a machine wrote; the others are by people. Measures how well they are told apart."),
+        Parameter(
+            help="Texts that a machine wrote; the others are by people. Measures how well the two can be distinguished."
+        ),
     ] = None,
     options: Flags[DetectOptions] = NO_FLAGS,
     output: Annotated[
@@ -70,15 +72,15 @@ def detect(
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """Show how likely each token of a text was, or measure how well that tells who wrote it.
+    """Show how likely each token of a text is, or how well that distinguishes human from machine text.
 
         $ chainrule detect lm/ heldout.txt -o ranks.html
 
-    A token's rank is how many tokens the model found likelier in its place, plus
-    one (GLTR): green, yellow and red for the top 10, 100 and 1000, purple for
-    the rest; where the output is no terminal, a line for each token. With
-    --machine, the area under the ROC curve of each statistic, with its 95 %
-    interval: 0.5 is guessing.
+    The rank of a token is 1 plus the number of tokens that the model found
+    likelier in its place (GLTR). A terminal shows it as a colour: green, yellow
+    and red for the top 10, 100 and 1000, purple for the rest. Elsewhere, there
+    is a line for each token. With --machine, prints the area under the ROC curve
+    of each statistic, with its 95 % interval: 0.5 is guessing.
     """
     from chainrule.features.corpus.detect import detect as detect_texts
     from chainrule.features.corpus.detect import draw_quiz, draw_ranks, measure_detection
@@ -90,6 +92,8 @@ def detect(
     page = output if table is None else None
     if page is not None and machine is not None:
         raise CycloptsError(msg="--output writes a table with --machine: .csv, .tsv, .jsonl or .parquet.")
+    if page is not None and page.suffix.lower() != ".html":
+        raise CycloptsError(msg=f"--output {page}: its name must end in .html, .csv, .tsv, .jsonl or .parquet.")
     show.check(text)
     for option, path in (("--output", page), ("--quiz", quiz)):
         if path is not None:

@@ -47,7 +47,7 @@ def rank(
         $ chainrule rank lm/ --queries queries.txt --documents documents.jsonl
 
     Columns: the number of the query, the rank, log P(query | document) in nats,
-    the document's id. MODEL tokenizes, unless --by model.
+    the document's id. MODEL only tokenizes the texts, except with --by model.
     """
     from chainrule.features.corpus.rank import rank as rank_documents
 

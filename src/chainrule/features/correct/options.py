@@ -95,13 +95,13 @@ class CorrectorOptions(CorrectionConfig):
     )
     learned: Seq2SeqModel | AnyPath | None = option(
         None,
-        "a model that train seq2seq learned from wrong and right texts: it proposes and weighs",
+        "a model of train seq2seq, trained on wrong and right texts: it proposes candidates and scores them",
         reads=Path,
         flag="corrector",
     )
     rescore_by: Model | AnyPath | None = option(
         None,
-        "a second model, with any tokens, perhaps a masked one: it weighs the beam's best hypotheses",
+        "a second model, with any tokenizer, perhaps a masked one: it scores the best hypotheses of the beam",
         reads=Path,
     )
     config: CorrectionConfig | None = option(None, "settings, of which the named ones take the place", flag=None)
@@ -127,7 +127,7 @@ class CorrectOptions(CorrectorOptions):
     )
 
     settings: CorrectionSettings | AnyPath | None = option(
-        None, "a file that --tune wrote; options that are given count more", reads=Path
+        None, "a file that --tune wrote; options of the command line take precedence", reads=Path
     )
 
     def resolved(self) -> CorrectOptions:
@@ -184,7 +184,7 @@ class NoiseOptions(Options):
     model: Model | None = option(
         None, "write n-best lists of corrections from the words of this model, instead of text", reads=Path
     )
-    best: int = option(50, "with --model: how many corrections a list has", least=1, most=1 << 14, needs="model")
+    best: int = option(50, "with --model: corrections in an n-best list", least=1, most=1 << 14, needs="model")
     progress: ProgressOption = option(None, "whether progress is shown, or a callback", flag=None)
 
 
@@ -194,7 +194,7 @@ class TuneTarget(Options):
 
     output: AnyPath | None = option(
         None,
-        "with --references: choose rates, weights and --at-least by them, and write them to this file",
+        "with --references: tune the rates, weights and --at-least on them, and write them to this file",
         reads=Path,
         flag="tune",
         needs="references",

@@ -190,12 +190,12 @@ def correct(
         Parameter(
             consume_multiple=True,
             negative=(),
-            help="What the texts should be, line by line, perhaps by several people: measure the corrections instead.",
+            help="Corrected texts, line by line, perhaps by several people: measure the corrections by them instead.",
         ),
     ] = (),
     errant: Annotated[
         bool,
-        Parameter(negative=(), help="With --references: F0.5 of edits, too, by the package errant."),
+        Parameter(negative=(), help="With --references: report F0.5 of edits, too, by the package errant."),
         Needs("references"),
     ] = False,
     tuning: Flags[TuneTarget] = NO_FLAGS,
@@ -215,7 +215,7 @@ def correct(
 
         $ chainrule correct lm/ heldout.txt --diff
 
-    Finds what was most likely meant, by a model of errors and a language model.
+    Finds the likeliest intended text, by a model of errors and a language model.
     Corrects unknown words, known words that do not fit their context (there,
     their), and lost and added spaces. Keeps the case. Addresses, numbers, words
     with inner capitals and those of --keep are left alone, and in Markdown,

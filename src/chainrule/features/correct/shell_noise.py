@@ -50,8 +50,8 @@ def noise(
     list for chainrule rescore: candidate corrections, likeliest first, each
     with two scores: log P(observed | text) of the channel, and the sum of the
     log-probabilities of its words without context. The second is marked as a
-    prior, which a model given to rescore replaces. The original line is the
-    list's "reference", the corrupted one its "observed".
+    prior, which rescore replaces by the score of its model. The original line is
+    the list's "reference", the corrupted one its "observed".
     """
     from chainrule.base.files import compressing, replace_file
     from chainrule.features.correct.noise import noise as add_noise

@@ -35,10 +35,10 @@ def channel(
     rewrite one or two letters, and distinguish the beginning, middle and end of
     a word; EM learns their probabilities from all ways to explain the pairs.
     With few pairs, --channel says what errors to expect. Pairs may be whole
-    lines: then the words that differ are learned from. All is put in lower case.
+    lines: then the words that differ are learned from. All text is lowercased.
 
-    With --grammar, pairs are whole texts, and what became of each word is
-    counted: lost, put in, replaced, or in another form.
+    With --grammar, pairs are whole texts, and the changes of words are counted:
+    deleted, inserted, replaced, or in another form.
     """
     from chainrule.base.files import check_new_file
     from chainrule.features.correct.train_channel import read_error_pairs, train_channel, train_grammar

@@ -28,9 +28,7 @@ class WordListConfig(Options):
     words: int | None = option(None, "for a .combined file: how many words, the most probable; by default all", least=1)
     bigrams: int = option(3, "for a .combined file: how many next words to list for each word", least=0)
     shortcuts: str | PathLike[str] | None = option(
-        None,
-        "for a .combined file: a file of shortcuts, each line what is typed, a tab, and what it stands for",
-        reads=Path,
+        None, "for a .combined file: a file of shortcuts: in each line a shortcut, a tab and its expansion", reads=Path
     )
 
     def __post_init__(self) -> None:

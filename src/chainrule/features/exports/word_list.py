@@ -195,8 +195,7 @@ def _read_shortcuts(path: Path) -> dict[str, list[str]]:
         typed, tab, meant = line.partition("\t")
         if not tab or not typed.strip() or not meant.strip() or any(sign in typed + meant for sign in ",=\t"):
             raise TextError(
-                f"{path}, line {number}: expected what is typed, a tab, and what it stands for, without commas and "
-                "equals signs"
+                f"{path}, line {number}: expected a shortcut, a tab and its expansion, without commas and equals signs"
             )
         shortcuts.setdefault(typed.strip(), []).append(meant.strip())
     return shortcuts

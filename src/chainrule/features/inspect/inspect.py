@@ -14,6 +14,7 @@ from chainrule.features.inspect.pages import (
     inside_text_page,
     write_inspection,
 )
+from chainrule.models.attending import names_of_read
 
 if TYPE_CHECKING:
     import os
@@ -99,7 +100,7 @@ def inspect_text(model: Model, text: str, *, units: int = 24, only: Sequence[int
         check_units(only, hidden.shape[1])
         varied = np.argsort(-np.ptp(hidden, axis=0), kind="stable")[:units].tolist()
         shown.append(InsideLayer(name=layer.name, values=layer.values, units=list(only) or varied))
-    return TextInspection(text, model.tokenizer.shown(read.tolist()), shown, len(only) or ALONG)
+    return TextInspection(text, names_of_read(model.tokenizer, model.record, read), shown, len(only) or ALONG)
 
 
 @overload

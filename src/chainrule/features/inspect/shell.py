@@ -42,19 +42,23 @@ def inspect(
     ] = None,
     remove: Annotated[
         Literal["zero", "mean"] | None,
-        Parameter(help="Of a Transformer: replace each part in turn by nothing, or by its mean so far."),
+        Parameter(
+            help="Of a Transformer: replace the output of each part in turn by zeros, or by its mean over the tokens "
+            "so far."
+        ),
     ] = None,
     patch: Annotated[
         str | None,
         Parameter(
-            help="Of a Transformer: replace each part in turn by what it is for this text of as many tokens.",
+            help="Of a Transformer: replace the output of each part in turn by that for this text, which has as many "
+            "tokens.",
             allow_leading_hyphen=True,
         ),
     ] = None,
     answer: Annotated[
         str | None,
         Parameter(
-            help="With --remove or --patch: a continuation, whose log P is watched; by default the text's.",
+            help="With --remove or --patch: the continuation whose log P is measured; by default the text itself.",
             allow_leading_hyphen=True,
         ),
     ] = None,
@@ -71,17 +75,17 @@ def inspect(
 
         $ chainrule inspect recurrent/ "the movie was not great" -o gates.html
 
-    Of a text, for each layer of an LSTM, GRU or simple network: what its gates,
-    candidates, cells and hidden units are at each token, as heat maps, and
-    single units along the text.
+    For an LSTM, GRU or simple network: the gates, candidates, cells and hidden
+    units of each layer at each token, as heat maps, and single units along the
+    text.
 
-    Of a Transformer, what its heads and layers do: with --remove, each is
-    removed in turn, with --patch each is as it is for another text, and the
-    change in log P is drawn as a map over layers and heads, and along the text.
+    For a Transformer: the effect of its heads and layers. --remove removes each
+    in turn, --patch replaces its output by that for another text. The change in
+    log P is drawn as a map over layers and heads, and along the text.
 
-    Of pictures, the first filters; and for each layer the maps of a picture,
-    what its strongest unit sees of it, and the patches of all pictures that
-    excite its units most (Zeiler and Fergus 2014). The page is one file and
+    For a network for pictures: the first filters, and for each layer the maps of
+    a picture, what its strongest unit sees of it, and the patches of all pictures
+    that excite its units most (Zeiler and Fergus 2014). The page is one file and
     works offline.
     """
     from chainrule.features.inspect.inspect import inspect as look_inside

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from chainrule.base.arguments import check_least
-from chainrule.base.files import check_new_file, check_writable, replace_file
+from chainrule.base.arguments import as_path, check_least
+from chainrule.base.files import check_new_file, check_writable, ends_in, replace_file
 from chainrule.errors import OutputError, SettingError, TextError
 from chainrule.features.lectures.datasets.make import make_data
 from chainrule.features.vision.pictures.codec import encode_png
@@ -18,6 +18,8 @@ from chainrule.text.corpus.plain_text import lines_of
 
 if TYPE_CHECKING:
     from chainrule.features.lectures.datasets import Name
+
+_ENDINGS = (".txt", ".tsv", ".csv", ".jsonl", ".json", ".png", ".wav", ".gz", ".zst", ".zip")  # of files
 
 
 def data(
@@ -37,9 +39,11 @@ def data(
 
     good:  chainrule.data("pairs", "pairs/")
     """
-    target = Path(folder)
+    target = as_path(folder, "folder")
     if target.exists() and not target.is_dir():
         raise OutputError(f"{target}: this is a file; name a folder")
+    if ends_in(target, _ENDINGS) and not target.exists():
+        raise OutputError(f"{target}: a data set is a folder; leave out {target.suffix}, or end the name with a slash")
     check_writable(target)
     files = make_data(name, examples, seed, hard=hard)
     existing = next((path for file in files if (path := target / file.name).exists()), None)

@@ -7,10 +7,12 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from chainrule.cli.shared.options import Json, Number, Overwrite, WholeNumber
+from chainrule.cli.shared.options import Json, Number, WholeNumber, flag
 from chainrule.cli.shared.results import ResultOptions, check_plot, is_table
 from chainrule.cli.shared.screen import note, progress_bar
+from chainrule.errors import installing
 from chainrule.features.lectures.experiments import Name
+from chainrule.models.run_options import RunOptions
 
 
 def experiment(
@@ -30,11 +32,11 @@ def experiment(
         float | None,
         Number,
         Parameter(
-            help="Of experiments that train networks: train for as many steps as fit this time; by default, for a "
+            help="For experiments that train networks: train for as many steps as fit this time; by default, for a "
             "minute or two."
         ),
     ] = None,
-    overwrite: Overwrite = False,
+    overwrite: Annotated[bool, flag(RunOptions, "overwrite")] = False,  # it writes NAME.svg
     json: Json = False,
 ) -> None:
     """Measure what textbooks claim of language models, with a table and a plot.
@@ -61,11 +63,13 @@ def experiment(
     dilution: the weight of one key among many, by its score.
     lookups: one head fetches one word, two fetch two.
     nonlinearity: the exclusive or, with linear and other layers.
-    places: opinions trained at one place, and asked for at another.
+    places: opinions trained at one place in a text, and tested at another.
     nesting: the values of nested expressions, beyond the trained depth.
+    probes: what linear probes read from each layer of a Transformer.
+    graphs: a hidden graph along which words are copied, found by attention or not.
     pretraining: few labels, from random weights and from pre-trained ones.
     race: an LSTM and a Transformer, by training tokens and by time.
-    forcing: a decoder that reads the right words in training, or its own.
+    forcing: a decoder trained on the right words, on its predictions, or on both.
     extrapolation: the loss of a position, by how often it was trained.
     scaling: the loss by size and training tokens, with a power law.
     shots: learning from the examples in a prompt.
@@ -84,7 +88,7 @@ def experiment(
     with progress_bar() as progress:
         findings = run(name, seed=seed, minutes=minutes, progress=progress)
     if plot is not None and not has_matplotlib():
-        note(f"{plot} was not drawn: plots need pip install 'chainrule[report]'")
+        note(f"{plot} was not drawn: plots need {installing('report')}")
         plot = None
     if plot is not None:
         write_plot(findings.plot(), plot)

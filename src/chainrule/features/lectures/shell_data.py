@@ -17,6 +17,7 @@ from chainrule.cli.shared.options import (
     ModelMarkerRule,
     ModelTokenizerName,
     Number,
+    Output,
     Overwrite,
     TextFiles,
     WholeNumber,
@@ -63,7 +64,7 @@ def data(
     name: Annotated[Name, Parameter(help="The data set, as above.")],
     /,
     *,
-    output: Annotated[Path, Parameter(name=("--output", "-o"), help="The folder to write.")],
+    output: Output,
     examples: Annotated[
         int | None,
         WholeNumber,
@@ -80,7 +81,7 @@ def data(
 
         $ chainrule data pairs -o pairs/
 
-    text: Python's own documentation, 2 MB, a line a document.
+    text: Python's documentation, 2 MB, a line a document.
     pairs: English sentences and their French translations.
     labels: reviews, positive or negative, with "not" and "but".
     trees: such reviews in brackets, each phrase with its label.
@@ -88,11 +89,11 @@ def data(
     captions: scenes of shapes, with captions, boxes and paragraphs.
     minimal-pairs: sentences, and pairs of a right and a wrong one.
     dates: dates as people write them, with their ISO form.
-    conversations: a name and a town are told, and asked for later.
+    conversations: somebody says a name and a town, and asks for them later.
     speech: sentences whose letters and digits are chords, in noise.
 
     With --hard, sentences are longer and reordered, verbs agree across clauses,
-    reviews are denied again and again, shapes overlap, dates are in words,
+    reviews have several negations, shapes overlap, dates are in words,
     answers combine two turns, and chords are faster and in more noise.
 
     The same seed gives the same files on every machine.
@@ -123,8 +124,8 @@ def split(
 
         $ chainrule split corpus.txt --into train.txt=0.9 test.txt=0.1
 
-    Lines stay together in runs of 50, since a test line whose neighbours were
-    trained on is too easy. Records and whole files are assigned by the SHA-256
+    Lines stay together in runs of 50, since a test line is too easy if its
+    neighbours are in the training text. Records and whole files are assigned by the SHA-256
     of their text, so that copies stay together and each stays in its part when
     others are added. Parts are plain text, a document a line, or JSON lines if
     the name ends in .jsonl; both may be compressed. Of a record, only the text
@@ -165,12 +166,14 @@ def pixels(
         tuple[int, ...],
         WholeNumber,
         Parameter(
-            help="Of a text: height and width that pictures are brought to; one number: both; by default 32.",
+            help="To write a text: height and width to scale pictures to; one number: both; by default 32.",
             consume_multiple=True,
             negative=(),
         ),
     ] = (),
-    columns: Annotated[int | None, WholeNumber, Parameter(help="Of a picture: pixels in a row; by default 32.")] = None,
+    columns: Annotated[
+        int | None, WholeNumber, Parameter(help="To draw a picture: pixels in a row; by default 32.")
+    ] = None,
     levels: Annotated[int, WholeNumber, Parameter(help="Shades of grey.")] = 256,
     overwrite: Overwrite = False,
 ) -> None:
@@ -209,7 +212,7 @@ def pixels(
 
 def filter_texts(
     *texts: TextFiles,
-    model: Annotated[Path, Parameter(help="A model folder or ARPA file, of text like what to keep.")],
+    model: Annotated[Path, Parameter(help="A model folder or ARPA file, trained on text like what to keep.")],
     keep: Annotated[
         float | None, Number, Parameter(help="Keep this share of the documents, above 0 and up to 1.")
     ] = None,

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.errors import SettingError
+from chainrule.errors import SettingError, installing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +42,7 @@ def has_bleu() -> bool:
 def check_bleu() -> None:
     """Raise SettingError if sacrebleu is not installed."""
     if not has_bleu():
-        raise SettingError("BLEU needs the package sacrebleu: pip install 'chainrule[bleu]'")
+        raise SettingError(f"BLEU needs the package sacrebleu: {installing('bleu')}")
 
 
 def sentence_statistics(

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.errors import SettingError
+from chainrule.errors import SettingError, installing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -102,7 +102,7 @@ PENALTY, PENALTY_EXPONENT = 0.5, 3
 def check_stemmer() -> None:
     """Raise SettingError if snowballstemmer is not installed."""
     if find_spec("snowballstemmer") is None:
-        raise SettingError("METEOR needs the package snowballstemmer: pip install 'chainrule[bleu]'")
+        raise SettingError(f"METEOR needs the package snowballstemmer: {installing('bleu')}")
 
 
 def meteor(words: Sequence[str], references: Sequence[Sequence[str]]) -> float:

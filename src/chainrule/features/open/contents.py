@@ -74,7 +74,7 @@ def _tokenizer_in(folder: Path) -> str:
         return f"no {TOKENIZER}"
     with suppress(ChainruleError, LookupError, AttributeError, TypeError):
         model = read_json(folder / TOKENIZER)["model"]
-        return f"{model.get('type', 'unnamed')} of {len(model.get('vocab', ())):,} pieces"
+        return f"{model.get('type', 'unnamed')} of {len(model.get('vocab', ())):,} tokens"
     return f"a {TOKENIZER} that cannot be read"
 
 
@@ -89,7 +89,7 @@ def _describe_file(path: Path, rows: Rows) -> None:
     pieces, rule = own.get("tokenizer.ggml.tokens"), own.get("tokenizer.ggml.pre")
     if isinstance(pieces, list):
         by_rule = f", cut into words by the rule {rule}" if isinstance(rule, str) else ""
-        rows.append(("tokenizer", f"{own.get('tokenizer.ggml.model')} of {len(pieces):,} pieces{by_rule}"))
+        rows.append(("tokenizer", f"{own.get('tokenizer.ggml.model')} of {len(pieces):,} tokens{by_rule}"))
     rows.append(("tensors", _counted(Counter(header.kinds), header.numbers, path.stat().st_size)))
     rows.append(("nearest", nearest_kind(header.names, name) or "none: no tensor has a known name"))
 

@@ -32,12 +32,12 @@ class PromptSettings(Options):
     shots: int = option(0, "how many solved examples come before the question", least=0)
     seeds: int = option(1, "how many random selections of examples to try", least=1)
     orders: int = option(1, "how many random orders of each selection to try", least=1)
-    between: str = option("\n\n", "what stands between examples", parse=unescaped)
-    separator: str = option(" ", "what stands before an answer, unless there is white space", flag=None)
+    between: str = option("\n\n", "the text between examples", parse=unescaped)
+    separator: str = option(" ", "the text before an answer, unless there is white space", flag=None)
     calibrate: Calibration = option(
         "none",
-        "divide by what the model answers whatever the example: to N/A (content-free), to the end of the template "
-        "alone (pmi), or on average (batch)",
+        "divide by the probability of each choice whatever the example: with N/A in its place (content-free), after "
+        "the end of the template alone (pmi), or on average over examples (batch)",
     )
     normalise: ChoiceNormalisation = option(
         "none", "divide the log-probability of a choice by its tokens, characters or bytes"

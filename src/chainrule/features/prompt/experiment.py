@@ -360,7 +360,7 @@ def _check_answer(config: PromptConfig, record: Record) -> None:
         )
     if labels and record.fields[config.answer] not in labels:
         raise TextError(
-            f"{record.location}: the right answer is {record.fields[config.answer]!r}, which no choice stands for; "
+            f"{record.location}: the right answer is {record.fields[config.answer]!r}, the label of no choice; "
             f"the labels of the choices are {', '.join(map(repr, labels))}"
         )
 

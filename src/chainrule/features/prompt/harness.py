@@ -6,7 +6,7 @@ import os
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from chainrule.errors import SettingError
+from chainrule.errors import SettingError, installing
 from chainrule.features.prompt.lm_eval_answers import open_answering
 from chainrule.features.seq2seq.model import Seq2SeqModel
 from chainrule.models.model import Model
@@ -47,4 +47,4 @@ def harness(
 def check_lm_eval() -> None:
     """Raise SettingError where lm-evaluation-harness is not installed."""
     if find_spec("lm_eval") is None:
-        raise SettingError("this needs lm-evaluation-harness, which is not installed: pip install 'chainrule[harness]'")
+        raise SettingError(f"this needs lm-evaluation-harness, which is not installed: {installing('harness')}")

@@ -33,7 +33,7 @@ def prompt(
         tuple[str, ...],
         Parameter(
             help="A prompt with the fields of an example in braces; several are compared. \\n is a line end. For a "
-            "masked model, [MASK] stands where the answer goes.",
+            "masked model, [MASK] marks the place of the answer.",
             consume_multiple=True,
             negative=(),
         ),
@@ -44,8 +44,8 @@ def prompt(
     choices: Annotated[
         tuple[str, ...],
         Parameter(
-            help="What the model chooses among, such as great=positive: the text, and the label it stands for. Without "
-            "choices, the model writes its answer.",
+            help="What the model chooses among, such as great=positive: a text and its label. Without choices, the "
+            "model writes its answer.",
             consume_multiple=True,
             negative=(),
         ),

@@ -40,11 +40,11 @@ class ReadingTimesOptions(Options):
     time: str = option("time", "the column of times, in ms")
     key: tuple[str, ...] = option((), "the columns that name a word in both tables; by default all that they share")
     story: str | None = option(
-        None, "the column that says which words are one text; by default a contiguous one of the key"
+        None, "the column that names the text of each word; by default a column of the key whose rows are contiguous"
     )
     by: str | None = option(None, "the column whose groups are held out and resampled; by default the story")
-    shift: int = option(0, "times are those of the word this many places later", least=-10, most=10)
-    previous: int = option(2, "how many words before have predictors, too: 1 for eye movements", least=0, most=10)
+    shift: int = option(0, "assign each time to the word this many places later", least=-10, most=10)
+    previous: int = option(2, "how many preceding words have predictors, too: 1 for eye movements", least=0, most=10)
     folds: int = option(10, "the folds of cross-validation", least=2, most=1000)
     log: bool = option(False, "predict ln of the times", is_switch=True)
     surprisals: tuple[str, ...] = option((), "columns of the text that are surprisals in bits, beside the models")

@@ -135,8 +135,8 @@ class ReadingTimes:
             return None
         return (
             f"{missing:,} of {self.counts['times']:,} times come without their word, so it could not be checked that "
-            "they stand beside the right ones: a key that is shuffled or counted from 0 looks like a right one. Give "
-            "the table of times the column of words, too"
+            "they belong to these words: a key that is shuffled or counted from 0 would not be noticed. Give the table "
+            "of times the column of words, too"
         )
 
     def notes(self) -> list[str]:
@@ -153,9 +153,9 @@ class ReadingTimes:
             return None
         profile = self.profiles[self.early[0]]
         return (
-            f"times go with the {self.early[0]} of the next word (z+1: {profile[LAGS.index(1)]:.2f}) more than with "
-            f"that of the previous one (z-1: {profile[LAGS.index(-1)]:.2f}), so they may stand one word early; try a "
-            f"shift of {self.shift + 1}"
+            f"times correlate with the {self.early[0]} of the next word (z+1: {profile[LAGS.index(1)]:.2f}) more than "
+            f"with that of the previous one (z-1: {profile[LAGS.index(-1)]:.2f}), so each may be in the row before "
+            f"its word; try a shift of {self.shift + 1}"
         )
 
     def __str__(self) -> str:

@@ -39,17 +39,16 @@ def reading(
 
         $ chainrule reading times.tsv lm/ --text words.tsv --frequencies lexicon.tsv
 
-    Times are regressed on the length, ln frequency and position of words, and
-    of the words before. gain: by how much the log-likelihood of held-out times
-    rises, a word, once surprisals of the same words join (psychometric power).
-    Then its distance from the best model; the slope of the word's own
-    surprisal; R2 on all words. Intervals: stories (--by) drawn with
-    replacement.
+    Times are regressed on the length, ln frequency and position of each word and
+    of the words before it. gain: the increase of the log-likelihood of held-out
+    times, per word, when the surprisals of the same words are added (psychometric
+    power). Then the difference from the best model; the slope of the word's
+    surprisal; R2 on all words. Intervals are bootstrapped over stories (--by).
 
     Last come correlations of times with length and surprisal of the words two
-    places later (z+2) to two before (z-2). Times that go with the next word
-    more than with the previous one, beyond chance, stand one word early:
-    --shift 1.
+    places later (z+2) to two before (z-2). If times correlate more with the next
+    word than with the previous one, beyond chance, each time is in the row before
+    its word: use --shift 1.
     """
     from chainrule.features.reading.reading_times import reading_times
     from chainrule.models.language_models import CausalModel

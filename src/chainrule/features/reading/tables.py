@@ -83,13 +83,8 @@ def join_times(times: AnyPath, text: AnyPath, options: ReadingTimesOptions) -> J
         if not _WORD.fullmatch(record.fields[options.word]):
             raise TextError(f"{record.location}: the word is {record.fields[options.word]!r}; expected one word")
     story = options.story or _story(own, key)
-    _check_order(own, [name for name in key if name != story], story)
+    _check_stories(os.fspath(text), own, key, story)
     stories = _numbers([record.fields[story] for record in own])
-    if (np.diff(stories) < 0).any():
-        raise TextError(
-            f"{os.fspath(text)}: the rows of one {story} are not contiguous; sort the rows in the order of reading, or "
-            f"name the column that says which words are one text: --story, one of {', '.join(own[0].fields)}"
-        )
     if options.by:
         _check_groups(own, options.by)
     groups = [(record.fields[story], record.fields[options.by or story]) for record in own]
@@ -167,13 +162,49 @@ def _key(record: Record, key: Sequence[str]) -> tuple[str, ...]:
     return tuple(looked_up(record.fields[name]) for name in key)
 
 
-def _check_order(records: Sequence[Record], names: Sequence[str], story: str) -> None:
-    """Raise TextError where words are not in the order of their keys, if these are whole numbers.
+def _check_stories(text: str, records: Sequence[Record], key: Sequence[str], story: str) -> None:
+    """Raise TextError where the rows are not in the order of reading, if this column says which words are one text.
+
+    The error names a column with which they are, if there is one.
+    """
+    problem = _disorder(text, records, key, story)
+    if problem is None:
+        return
+    what, advice = problem
+    groups = {name: len({record.fields[name] for record in records}) for name in records[0].fields}
+    for name in key if all(name in groups for name in key) else ():
+        if name != story and 1 < groups[name] < len(records) and _disorder(text, records, key, name) is None:
+            advice = f"did you mean story={name!r}?"
+    raise TextError(f"{what}; {advice}")
+
+
+def _disorder(text: str, records: Sequence[Record], key: Sequence[str], story: str) -> tuple[str, str] | None:
+    """Return what contradicts a column as that of stories, and what to do; None if nothing does."""
+    names = [name for name in key if name != story]
+    last = _fall(records, names, story)
+    if last is not None:
+        before, after = (_shown(names, _key(records[i], names)) for i in (last - 1, last))
+        return (
+            f"{records[last].location}: {after} comes after {before} of the same {story}",
+            f"expected the words in the order of reading: sort the rows by {' and '.join(names)}, or name another "
+            "story or key",
+        )
+    if (np.diff(_numbers([record.fields[story] for record in records])) >= 0).all():
+        return None
+    return (
+        f"{text}: the rows of one {story} are not contiguous",
+        "sort the rows in the order of reading, or name the column that says which words are one text: --story, one of "
+        f"{', '.join(records[0].fields)}",
+    )
+
+
+def _fall(records: Sequence[Record], names: Sequence[str], story: str) -> int | None:
+    """Return the first row that is not in the order of its key, if this has whole numbers; None if all are.
 
     names: the columns of the key but the story. Whichever of them counts most, the numbers must rise in each story.
     """
     if not names or not all(record.fields[name].isdecimal() for record in records for name in names):
-        return
+        return None
     numbers = [[int(record.fields[name]) for name in names] for record in records]
     falls: list[int] = []
     for order in permutations(range(len(names))) if len(names) <= _ORDERED else ():
@@ -187,15 +218,9 @@ def _check_order(records: Sequence[Record], names: Sequence[str], story: str) ->
             None,
         )
         if fall is None:
-            return
+            return None
         falls.append(fall)
-    if falls:
-        last = max(falls)
-        before, after = (_shown(names, _key(records[i], names)) for i in (last - 1, last))
-        raise TextError(
-            f"{records[last].location}: {after} comes after {before} of the same {story}; expected the words in the "
-            f"order of reading: sort the rows by {' and '.join(names)}, or name another story or key"
-        )
+    return max(falls, default=None)
 
 
 def _check_groups(records: Sequence[Record], name: str) -> None:

@@ -22,7 +22,7 @@ from chainrule.cli.shared.options import (
     given_settings,
 )
 from chainrule.cli.shared.screen import note, print_json, progress_bar
-from chainrule.errors import OutputError, SettingError, TextError, prefix_errors
+from chainrule.errors import OutputError, SettingError, TextError, installing, prefix_errors
 from chainrule.features.rescore.options import RescoreOptions
 from chainrule.text.corpus.reading import FORMATS, text_suffix
 from chainrule.text.numbers import number_of
@@ -78,18 +78,18 @@ def rescore(
         $ chainrule rescore lm/ nbest.jsonl -o best.txt
 
     Ranks by the sum of weight x score over a hypothesis's own scores, + weight
-    x log P under each model, + weight x its number of words. Lists are JSON
+    x log P under each model, + weight x its number of words. N-best lists are JSON
     lines, {"id": "1", "hypotheses": [{"text": "so it goes", "score": -3.1}]},
     with "scores": {"name": -3.1} for several and, optionally, "reference"; or
     those of Moses, Kaldi, ESPnet and SRILM. Of lattices, Kaldi's as text or
     HTK's SLF, the best path is exact where all models are n-gram models; others
-    choose among the --nbest best texts. A lattice that is wrong is named, and
-    the others go on.
+    choose among the --nbest best texts. A lattice with an error is reported and
+    left out.
 
     With references, reports word error rate, character error rate and BLEU
     before, after, and for the oracle, the best possible choice, with 95 %
-    bootstrap intervals. Before: by own scores alone, each with weight 1 or its
-    --weight, even where other weights are loaded or tuned. Tuning keeps the
+    bootstrap intervals. Before: by the scores in the file alone, each with weight 1 or
+    its --weight, even if other weights are loaded or tuned. Tuning keeps the
     first weight fixed. A text that is impossible for a model counts as
     -1,000,000 nats; a note says so, and it is written as null or -inf.
 
@@ -117,7 +117,7 @@ def rescore(
         run = Rescoring(source, scorers, all_weights, config, progress)
         _note_replaced(run.replaced)
         if run.judge is not None and config.bleu and not has_bleu():
-            note("BLEU was not measured: it needs pip install 'chainrule[bleu]'; --no-bleu turns off this note")
+            note(f"BLEU was not measured: it needs {installing('bleu')}; --no-bleu turns off this note")
         with open_outputs(output, nbest_out, run.source.format, tuple(scorers)) as written:
             for block in run:
                 written(run.chooser, block)

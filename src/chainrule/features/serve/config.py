@@ -70,25 +70,25 @@ class ServeOptions(Options):
     port: int = option(8000, "the port to listen on; 0 chooses a free one", least=0, most=(1 << 16) - 1)
     key: str | None = option(None, "what every request must have", flag=None)
     origins: tuple[str, ...] = option(
-        (), "web pages that may ask from a browser, such as https://example.org; * stands for all", flag="allow-origin"
+        (), "web sites whose pages may ask from a browser, such as https://example.org; *: all", flag="allow-origin"
     )
-    open_to_all: bool = option(False, "let everybody in, also from other machines", flag="no-key", is_switch=True)
-    workers: int = option(1, "how many processes answer; each has a batch and limits of its own", least=1, most=256)
+    open_to_all: bool = option(False, "require no key, even if other machines reach it", flag="no-key", is_switch=True)
+    workers: int = option(1, "how many processes answer; each has its own batch and limits", least=1, most=256)
     memory: int | None = option(
         None,
-        "the most gigabytes that the files of all open models of a worker may have: models used least lately are "
-        "closed. By default, all stay open",
+        "the most gigabytes of model files that a worker keeps open: it closes the models that were used least "
+        "recently. By default, all stay open",
         above=0,
         reads=float,
         parse=bytes_of,
     )
     draft: str | None = option(
         None,
-        "guess some tokens ahead, and check them in one pass, while an answer grows alone: prompt, ngram, or a model "
-        "with the same tokens; see generate",
+        "speculative decoding while only one answer is generated: prompt, ngram, or a model with the same tokens; see "
+        "generate",
     )
     exit_on_failure: bool = option(
-        False, "end with an error when a model fails again and again; else it is reopened", is_switch=True
+        False, "exit with an error if a model keeps failing; by default, it is opened again", is_switch=True
     )
     limits: ServerLimits | None = option(None, "what it accepts at most", flag=None)
     on_start: Callable[[str], None] | None = option(None, "called with the address", flag=None)

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
 
 _KEPT = 4  # correctors
+_NAMED = 20  # models, in an error
 
 
 class Corrections:
@@ -316,9 +317,9 @@ class ModelTable:
         """
         entry = self._entries.get(self.default if name is None else name)
         if entry is None:
-            raise ApiError(
-                404, f"there is no model {str(name)[:100]!r}; see /v1/models", param="model", code="model_not_found"
-            )
+            known = ", ".join([*self._entries][:_NAMED]) + ", ..." * (len(self._entries) > _NAMED)
+            message = f"there is no model {str(name)[:100]!r}; this server has {known}"
+            raise ApiError(404, message, param="model", code="model_not_found")
         name = self.default if name is None else name
         self._uses += 1
         entry.last_used = self._uses

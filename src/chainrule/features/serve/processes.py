@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chainrule.base.options import takes
 from chainrule.base.threads import requested_threads, thread_count
-from chainrule.errors import ChainruleError, ModelFormatError, SettingError
+from chainrule.errors import ChainruleError, ModelFormatError, SettingError, installing
 from chainrule.features.serve.config import ServeOptions, ServerLimits
 from chainrule.features.serve.guard import LOG
 
@@ -155,7 +155,7 @@ def serve(models: Mapping[str, str | os.PathLike[str]], options: ServeOptions) -
     except ModuleNotFoundError as error:
         if error.name not in ("fastapi", "uvicorn", "starlette", "h11", "orjson"):
             raise
-        raise SettingError("serving needs FastAPI and uvicorn: pip install 'chainrule[serve]'") from None
+        raise SettingError(f"serving needs FastAPI and uvicorn: {installing('serve')}") from None
     if not models:
         raise SettingError("no model is given to serve; give one")
     host, on_start, on_event = options.host, options.on_start, options.on_event

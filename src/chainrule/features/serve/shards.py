@@ -332,7 +332,7 @@ class ShardClient:
             )
         is_padding = rows == PADDING
         if is_padding[:, -1].any() or (is_padding[:, 1:] & ~is_padding[:, :-1]).any():
-            raise SettingError(f"{PADDING} stands only at the beginning of a row; each has a last word")
+            raise SettingError(f"{PADDING} is allowed only at the beginning of a row; each has a last word")
         wrong = rows[~is_padding & ((rows < 0) | (rows >= self.vocabulary_size))]
         if wrong.size:
             raise SettingError(f"{wrong[0]} is not a word id; expected 0 to {self.vocabulary_size - 1}")

@@ -44,9 +44,9 @@ def serve(
 
     Completions with log-probabilities of prompts and answers, chat, embeddings,
     scores and tokenizers, for clients such as openai, lm-evaluation-harness, llm
-    and LangChain; /openapi.json lists all routes. Models open when they are
-    first asked for, and again when their files change. Ctrl-C lets running
-    answers end. Needs FastAPI: pip install 'chainrule[serve]'.
+    and LangChain; /openapi.json lists all routes. A model is opened
+    at its first request, and again when its files change. Ctrl-C waits for the
+    running answers. Needs FastAPI: pip install 'chainrule[serve]'.
     """
     from chainrule.features.serve.guard import is_loopback, log_to_stderr
     from chainrule.features.serve.processes import serve as serve_models

@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING
 
 from chainrule.base.memory import as_bytes
 from chainrule.base.scratch import scratch_folder
-from chainrule.errors import EstimationError, SettingError
+from chainrule.errors import EstimationError, SettingError, installing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -172,7 +172,7 @@ def check_packages() -> None:
         import pyspark  # noqa: F401
     except ImportError as error:
         raise SettingError(
-            f"Spark is not installed ({error}); install it: pip install 'chainrule[spark]' (460 MB), and Java {_JAVA}"
+            f"Spark is not installed ({error}); install it: {installing('spark')} (460 MB), and Java {_JAVA}"
         ) from None
 
 

@@ -331,8 +331,8 @@ def _tokenizer(config: TokenizerConfig, markers: Markers) -> tuple[Tokenizer, li
     """
     if config.kind in LEARNED:
         raise SettingError(
-            f"{config.kind} pieces are not learned on Spark; learn them from a part of the text on one machine, as in "
-            f"chainrule train uniform part.txt -o pieces/ --tokenizer {config.kind}, and take the folder as tokenizer"
+            f"{config.kind} subwords are not learned on Spark; learn them from a part of the text on one machine, as "
+            f"in chainrule train uniform part.txt -o subwords/ --tokenizer {config.kind}, and name the folder"
         )
     saved = saved_tokenizer(config)
     learner = (saved or prepare_tokenizer(config, markers, Lines(()))).with_markers(markers)

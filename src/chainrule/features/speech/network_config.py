@@ -19,26 +19,28 @@ class SpeechConfig:
 
     encoder: Listener = option("lstm", "what reads the frames: an LSTM or a GRU in both directions, or a Transformer")
     width: int = option(
-        256, "numbers in a hidden vector; of lstm and gru, half from each side", least=2, below=MAX_WIDTH
+        256, "units in a hidden layer; of lstm and gru, half for each direction", least=2, below=MAX_WIDTH
     )
     layers: int = option(2, LAYERS, least=1, below=MAX_LAYERS)
     heads: int = option(4, "attention heads of each layer of a transformer", least=1, below=1 << 10)
     convolutions: int = option(
         0,
-        "layers of 3 x 3 convolutions over time and pitch before it; each halves the pitches (Amodei 2016)",
+        "layers of 3 x 3 convolutions over time and frequency before the encoder; each halves the frequencies (Amodei "
+        "2016)",
         least=0,
         most=MOST_CONVOLUTIONS,
     )
     channels: int = option(32, "maps of each convolution", least=1, below=MAX_WIDTH)
-    dropout: float = option(0.2, "share of numbers dropped of what each layer but the first reads", least=0, below=1)
+    dropout: float = option(0.2, "the dropout rate before each layer but the first", least=0, below=1)
     masks: int = option(
         2,
-        "stretches of time, of up to 0.3 s, and as many bands, up to a fifth, that training hides (Park 2019)",
+        "spans of time, up to 0.3 s each, and frequency bands, up to a fifth each, that are masked in training "
+        "(SpecAugment, Park 2019)",
         least=0,
         most=100,
     )
-    stacked: int = option(3, "frames of 10 ms that are read as one; a label needs one of its own", least=1, most=16)
-    mels: int = option(40, "bands of pitch in a frame", least=4, most=256)
+    stacked: int = option(3, "frames of 10 ms that are read as one step; each label needs a step", least=1, most=16)
+    mels: int = option(40, "mel frequency bands in a frame", least=4, most=256)
     rate: int = option(16_000, "samples a second that sounds are converted to", least=4000, most=192_000)
     labels: tuple[str, ...] = option((), "the characters that it writes, from the transcripts", is_rare=True)
 

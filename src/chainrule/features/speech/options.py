@@ -29,7 +29,7 @@ class DecodingOptions(CtcConfig):
     """
 
     words: tuple[str, ...] = option(
-        (), "a file of the only words that there are, one a line; by default the model's", reads=Path, parse=read_words
+        (), "a file of the only words allowed, one a line; by default the model's words", reads=Path, parse=read_words
     )
     hotwords: tuple[str, ...] = option(
         (), "a file of words and phrases that are expected, one a line", reads=Path, parse=read_words

@@ -76,10 +76,10 @@ def ctc(
 
     Prints a text for each matrix, the best of a prefix beam search, ranked by
     log P of the labels + alpha x ln P of the words + beta x their number. Logits,
-    log-probabilities and probabilities are told apart; a note says where they
+    log-probabilities and probabilities are recognised; a note says where they
     were not logits. JSON lines are matrices, or {"id": "1", "logits": [[...]]}
-    with, optionally, "labels" and "reference". A matrix that is wrong is named,
-    and the others go on.
+    with, optionally, "labels" and "reference". A matrix with an
+    error is reported and left out.
     """
     from chainrule.features.speech.ctc import decode_ctc
     from chainrule.features.speech.utterance_files import UtteranceFiles
@@ -165,11 +165,11 @@ def transcribe(
         $ chainrule transcribe speech/ hello.wav --lm lm/
 
     Prints a line for each sound: its text, a tab, and its path. Texts are found
-    as chainrule ctc finds them, or with --greedy from the likeliest label of each
-    step. With --json, also scores, and each word with its seconds.
+    by the search of chainrule ctc, or with --greedy from the likeliest label of
+    each step. With --json, also scores, and each word with its seconds.
 
-    Sounds of other rates, or of several channels, are converted, with a note. One
-    that cannot be read is named, and the others go on.
+    Sounds of other rates, or of several channels, are converted, with a note.
+    Sounds that cannot be read are reported and left out.
     """
     from chainrule.features.speech.model import SpeechModel
     from chainrule.features.speech.sounds.sound import sound_files
@@ -220,8 +220,7 @@ class SpeechMeasuring:
     lm: Annotated[
         Path | None,
         Parameter(
-            name="--lm",
-            help="For a speech model: a language model, whose gain is measured, too.",
+            name="--lm", help="For a speech model: a language model; error rates are measured with and without it."
         ),
     ] = None
     alpha: Annotated[float | None, flag(TranscribeOptions, "alpha"), Needs("lm"), Parameter(show_default=False)] = None

@@ -61,7 +61,7 @@ def speech(
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """A network that hears: it writes what is said in sounds.
+    """A speech recogniser, trained by CTC: from sounds to texts.
 
         $ chainrule train speech spoken/train.tsv -o speech/ --minutes 5
 
@@ -70,7 +70,7 @@ def speech(
     transcripts' characters (Graves 2006, 2013), so that transcripts need no times.
 
     Transcripts that cannot be read, or have more characters than their sound has
-    steps, are named and left out.
+    steps, are reported and left out.
 
     Checkpoints and log.jsonl are kept in the folder during training. --resume
     continues after Ctrl-C, or after the process was killed.

@@ -30,10 +30,10 @@ class TreeConfig:
 
     reads: ClassVar[str] = "tree"
 
-    width: int = option(200, "numbers in a hidden vector, and in that of a token", least=1, below=MAX_WIDTH)
+    width: int = option(200, "units in a hidden layer, and in the vector of a token", least=1, below=MAX_WIDTH)
     layers: int = option(1, LAYERS, least=1, below=MAX_LAYERS)
-    dropout: float = option(0.3, "share of numbers dropped of what each layer, and the output, reads", least=0, below=1)
-    tied: bool = option(True, "the vectors of tokens are the output's weights, too")
+    dropout: float = option(0.3, "the dropout rate before each layer and the output", least=0, below=1)
+    tied: bool = option(True, "the output layer uses the vectors of tokens as its weights")
     brackets: tuple[int, ...] = option((), "the tokens ( and )", least=3, is_rare=True)
 
     def __post_init__(self) -> None:

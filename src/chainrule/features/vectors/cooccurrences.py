@@ -144,7 +144,7 @@ def read_words(
     """
     if os.fspath(tokenizer.kind) in LEARNED:
         raise SettingError(
-            f"{tokenizer.kind} splits words into pieces, but vectors are of whole words; choose word or whitespace"
+            f"{tokenizer.kind} splits words into subwords, but vectors are of whole words; choose word or whitespace"
         )
     if tokenizer.vocabulary is not None:
         listed_tokens(tokenizer.vocabulary, Normaliser(tokenizer.normalise))  # raises errors before the work

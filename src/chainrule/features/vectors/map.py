@@ -10,7 +10,7 @@ import numpy as np
 from chainrule.base.arguments import check_least, check_type
 from chainrule.base.files import check_new_file, replace_file
 from chainrule.drawing.pages import render
-from chainrule.errors import SettingError
+from chainrule.errors import SettingError, installing
 from chainrule.models.progress_line import ProgressOption, callback, shows_progress
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def _neighbour_embedding(
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in ("sklearn", "threadpoolctl"):
             raise
-        raise SettingError("t-SNE needs scikit-learn: pip install 'chainrule[maps]', or take method='pca'") from error
+        raise SettingError(f"t-SNE needs scikit-learn: {installing('maps')}, or take method='pca'") from error
     small = (start * 1e-4 / max(start[:, 0].std(), 1e-30)).astype(np.float32)
     tsne = TSNE(perplexity=perplexity, init=small, random_state=seed, metric="cosine", n_jobs=1)
     with threadpool_limits(1):

@@ -58,8 +58,7 @@ class VectorsEvaluation(Options):
         "how analogies are answered: add, 3CosAdd; multiply, 3CosMul (Levy and Goldberg 2014)",
     )
     unknown: Literal["skip", "zero"] = option(
-        "skip",
-        "pairs with an unknown word: skip leaves them out; zero takes their cosine for 0",
+        "skip", "pairs with an unknown word: skip leaves them out; zero counts their cosine as 0"
     )
     progress: ProgressOption = option(None, "whether progress is shown, or a callback", flag=None)
 

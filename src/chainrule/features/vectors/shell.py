@@ -55,7 +55,7 @@ def nearest_words(
     reading: TextOptions = DEFAULT_READING,
     show: ResultOptions = TO_SCREEN,
 ) -> None:
-    """Find the words that are most like a given one, in the sentences of a text or among word vectors.
+    """Find the words most similar to a word, in the sentences of a text or among word vectors.
 
         $ chainrule nearest masked/ "the [bank] of the river" heldout.txt
         $ chainrule nearest words/ king

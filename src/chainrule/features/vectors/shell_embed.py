@@ -75,7 +75,7 @@ def embed(
     ] = None,
     options: Flags[EmbeddingConfig] = NO_FLAGS,
     words: Annotated[bool, Parameter(negative=(), help="Embed each word, not each text.")] = False,
-    tokens: Annotated[bool, Parameter(negative=(), help="Embed each token: a word or a piece of one.")] = False,
+    tokens: Annotated[bool, Parameter(negative=(), help="Embed each token: a word or a subword.")] = False,
     vocabulary: Annotated[
         bool, Parameter(negative=(), help="Embed the tokens of the vocabulary, without context; reads no text.")
     ] = False,
@@ -93,10 +93,10 @@ def embed(
     The rows of a .npy file are in the order of the texts, or of their words
     or tokens, which JSON lines name. An empty text has a vector of zeros.
 
-    A sentence encoder (all-MiniLM) makes the vector of a text as it has learned
-    to, of as many tokens as it reads. A classifier trained from scratch embeds
-    what it labels, such as texts, nodes of graphs or pictures: its vectors are
-    those that labels are read from.
+    A sentence encoder (all-MiniLM) gives the vector that it was trained to give,
+    for as many tokens as it reads. A classifier trained from scratch embeds what
+    it labels, such as texts, nodes of graphs or pictures, by the vectors before
+    its output layer.
     """
     from chainrule.models.embedding_model import EmbeddingModel
     from chainrule.storage.model_folder import saved_family

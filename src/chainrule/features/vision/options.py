@@ -31,13 +31,13 @@ class TrainCaptionsOptions(RunOptions, TokenOptions):
     _: KW_ONLY
     encoder: EncoderLike | PictureEncoder = option(
         "resnet",
-        "what gives the vectors of a picture's places: the folder of a classifier of pictures, kept as it is; resnet, "
-        "vit or another network of train classifier, trained with the rest; or a file .npy with the vectors of each "
-        "line's picture",
+        "what encodes pictures: the folder of a picture classifier, which is not trained further; resnet, vit or "
+        "another network of train classifier, trained with the rest; or a .npy file with the vectors of each line's "
+        "picture",
     )
     tuned: bool | None = option(None, "train the classifier's network with the rest")
     features: AnyPath | None = option(
-        None, "keep the vectors of pictures in this file (.safetensors), so that they are computed once"
+        None, "a file that caches the vectors of pictures (.safetensors), so that they are computed once"
     )
     regions: Regions = option(
         "grid",
@@ -48,8 +48,8 @@ class TrainCaptionsOptions(RunOptions, TokenOptions):
     phrases: bool = option(False, "learn a phrase for each region first, and attend to it, too")
     discriminator: float = option(
         0.0,
-        "weight of the rewards, in a second phase of a quarter of the budget, for sentences that a discriminator takes "
-        "for given ones, by their words and after those before them (Liang 2017); 0: no such phase",
+        "weight of the rewards, in a second phase of a quarter of the budget, for sentences that a discriminator "
+        "takes for human ones, by themselves and after the sentences before them (Liang 2017); 0: no such phase",
     )
     training: TrainingConfig | None = changed(TextRunOptions, "training")
     validation: Sequence[CaptionedPicture] | None = option(

@@ -59,8 +59,9 @@ RegionChoice = Annotated[Regions, flag(TrainCaptionsOptions, "regions")]
 ReaderChoice = Annotated[
     Reads | None,
     Parameter(
-        help="What reads the vectors before the decoder attends to them, those of regions from left to right; none: it "
-        "attends to each as it is. By default transformer for paragraphs from regions, else none.",
+        help="What reads the vectors before the decoder attends to them, those of regions from left to right; none: "
+        "the decoder attends to the vectors themselves. By default transformer for paragraphs from regions, else "
+        "none.",
         show_default=False,
     ),
 ]
@@ -335,10 +336,10 @@ def paragraph(
 
         $ chainrule train paragraph --pictures scenes.jsonl --encoder detector/ -o teller/ --minutes 5
 
-    First, what writes a phrase for a region is learned. Then a Transformer reads
+    First, a decoder of phrases for regions is trained. Then a Transformer reads
     regions and their phrases; an LSTM gives each sentence a topic, and another
-    writes its words, with attention to what was read (Krause 2017). After each
-    sentence it goes on, or ends.
+    writes its words, with attention to the regions (Krause 2017). After each
+    sentence, the model writes another one or ends the paragraph.
 
     Checkpoints and log.jsonl are kept in the folder during training. --resume
     continues after Ctrl-C, or after the process was killed.

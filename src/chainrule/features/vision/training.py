@@ -63,7 +63,7 @@ def check_regions(encoder: PictureEncoder, regions: Regions, *, phrases: bool, t
         raise SettingError(f"{encoder.name}: has the vectors of places, not of regions; use regions='grid'")
     if tuned:
         raise SettingError(
-            "regions are of an encoder that is kept as it is; name a classifier of pictures or of boxes, and leave "
+            "regions need an encoder that is not trained further; name a classifier of pictures or of boxes, and leave "
             "tuned out"
         )
     if features is not None:

@@ -47,7 +47,7 @@ def model_rows(
     rows = [
         ("family", family),
         ("tokenizer", tokenizer),
-        ("vocabulary", f"{vocabulary_size:,} tokens, markers counted"),
+        ("vocabulary", f"{vocabulary_size:,} tokens, with <s>, which is never predicted; V is {vocabulary_size - 1:,}"),
     ]
     for rows_about in _ROWS:
         with suppress(KeyError, TypeError, ValueError, AttributeError, OverflowError, IndexError):

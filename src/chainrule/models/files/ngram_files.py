@@ -94,9 +94,7 @@ def model_of_file(
                 f"{path}: its tokens have the marks of the {tokenizer.name} tokenizer, which is used to split texts"
             )
         elif looks_like_pieces(vocabulary.tokens()):
-            warnings.append(
-                f"{path}: its tokens look like subword pieces; set tokenizer to the path of their tokenizer.json"
-            )
+            warnings.append(f"{path}: its tokens look like subwords; set tokenizer to the path of their tokenizer.json")
     else:
         saved = saved_tokenizer(config)
         splitter = splitter_of(os.fspath(config.kind)) if saved is None else saved.splitter

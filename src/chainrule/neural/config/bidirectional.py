@@ -23,7 +23,7 @@ MaskedUnit = Literal["tokens", "words", "spans"]
 Loss = Literal["together", "apart"]
 
 _SHORTEST_PAIR = 5  # tokens
-_MEMORY = "document: each is read by itself; stream: with its neighbours in the text, as one"
+_MEMORY = "document: each document is read by itself; stream: documents are read as one running text"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,9 +36,9 @@ class Masking:
     masks: MaskedUnit = option(
         "words", "what is masked together: single tokens; whole words; spans of words (Joshi 2020)"
     )
-    masked_share: float = option(0.3, "share of tokens that are masked and predicted", least=0.001, below=1)
-    random_share: float = option(0.1, "of these: share that becomes any token, not the mask", least=0, below=1)
-    kept_share: float = option(0.1, "of these: share that stays as it is", least=0, below=1)
+    masked_share: float = option(0.3, "the share of tokens that are masked and predicted", least=0.001, below=1)
+    random_share: float = option(0.1, "of these: share replaced by a random token, not the mask", least=0, below=1)
+    kept_share: float = option(0.1, "of these: share left unchanged", least=0, below=1)
     memory: Memory = option("document", _MEMORY)
 
     def check_shares(self) -> None:
@@ -81,7 +81,7 @@ class BertSettings(TransformerConfig):
 class MaskedConfig(Masking, BertSettings):
     """A masked Transformer: bidirectional, and trained to fill in masked tokens.
 
-    As BERT (Devlin 2019) with masks that change at each step (Liu 2019).
+    It is BERT (Devlin 2019) with masks that change at each step (Liu 2019).
     Texts are scored by pseudo-log-likelihood (Salazar 2020).
     """
 
@@ -141,7 +141,7 @@ def bert() -> MaskedConfig:
 class MaskedRecurrentConfig(Masking, RecurrentConfig):
     """A masked LSTM or GRU: each layer reads both ways, half of its width each.
 
-    Trained and used as the masked Transformer.
+    It is trained and used like the masked Transformer.
     """
 
     encoder: ClassVar[Lazy] = Lazy("chainrule.neural.encoders.bidirectional:BidirectionalRecurrent")
@@ -159,8 +159,8 @@ class MaskedRecurrentConfig(Masking, RecurrentConfig):
 class BidirectionalConfig(RecurrentConfig):
     """A bidirectional LSTM or GRU (ELMo, Peters 2018), the directions apart.
 
-    One reads what precedes a token and one what follows it, through all
-    layers, so that nothing needs to be masked.
+    In all layers, one direction reads the tokens before the one to predict,
+    the other those after it, so nothing needs to be masked.
     """
 
     encoder: ClassVar[Lazy] = Lazy("chainrule.neural.encoders.bidirectional:SeparateDirections")
@@ -168,9 +168,7 @@ class BidirectionalConfig(RecurrentConfig):
 
     is_bidirectional: ClassVar[bool] = True
 
-    loss: Loss = option(
-        "together", "together: both directions predict a token as one; apart: each by itself, as in ELMo"
-    )
+    loss: Loss = option("together", "together: one prediction by both directions; apart: one by each, as in ELMo")
     memory: Memory = option("document", _MEMORY)
 
     @property
@@ -195,7 +193,7 @@ class TextEncoderConfig(BertSettings):
     unit_length: bool = option(False, "the vectors of texts have length 1")
     most_tokens: int | None = option(
         None,
-        "tokens that are read for the vector of a text, its markers among them; nothing: the context",
+        "tokens that are read for the vector of a text, its markers among them; by default the context",
         least=3,
         below=MAX_CONTEXT,
     )

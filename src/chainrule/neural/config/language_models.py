@@ -22,9 +22,9 @@ from chainrule.neural.config.network import (
 
 @dataclass(frozen=True, kw_only=True)
 class BagConfig(LayersConfig):
-    """A deep averaging network: blind to the order of what it has read.
+    """A deep averaging network: blind to the order of the tokens.
 
-    The average of the vectors of tokens, and layers on it (Iyyer 2015).
+    Layers on the average of the vectors of the tokens (Iyyer 2015).
     """
 
     encoder: ClassVar[Lazy] = Lazy("chainrule.neural.encoders.feedforward:Bag")
@@ -37,10 +37,10 @@ class BagConfig(LayersConfig):
     )
 
     layers: int = option(2, LAYERS, least=1, below=MAX_LAYERS)
-    width: int = option(256, "numbers in a layer", least=1, below=MAX_WIDTH)
-    window: int | None = option(3, "tokens that are averaged; nothing: all so far", least=1, below=MAX_CONTEXT)
-    activation: Activation = option("relu", "of the layers")
-    dropout: float = option(0.0, "share of numbers dropped of what each layer gives", least=0, below=1)
+    width: int = option(256, "units in a layer", least=1, below=MAX_WIDTH)
+    window: int | None = option(3, "tokens that are averaged; in Python, None: all so far", least=1, below=MAX_CONTEXT)
+    activation: Activation = option("relu", "the activation of the layers")
+    dropout: float = option(0.0, "the dropout rate of the output of each layer", least=0, below=1)
     context: int = option(128, CONTEXT, least=1, below=MAX_CONTEXT)
 
 
@@ -64,12 +64,13 @@ class BilinearConfig(NetworkConfig):
         {"width": 256, "context": 128},
     )
 
-    width: int = option(256, "numbers in the vector of a token", least=1, below=MAX_WIDTH)
-    window: int = option(5, "tokens that a prediction looks back", least=1, below=MAX_CONTEXT)
+    width: int = option(256, "dimensions of the vector of a token", least=1, below=MAX_WIDTH)
+    window: int = option(5, "tokens of context of a prediction", least=1, below=MAX_CONTEXT)
     position_weights: PositionWeights = option(
         "matrix",
-        "of the vectors at each position; diagonal: one weight per element (Mnih and Teh 2012); none: the plain sum, "
-        "which is CBOW, and with a window of 1 the skip-gram's softmax(v c) as a language model (Mikolov 2013)",
+        "the weights of the vectors at each position; diagonal: one weight per element (Mnih and Teh 2012); none: the "
+        "plain sum, which is CBOW, and with a window of 1 the skip-gram's softmax(v c) as a language model (Mikolov "
+        "2013)",
     )
     context: int = option(128, CONTEXT, least=1, below=MAX_CONTEXT)
 
@@ -78,7 +79,7 @@ class BilinearConfig(NetworkConfig):
 class FeedforwardConfig(LayersConfig):
     """A feed-forward network over the last few tokens: a neural n-gram model.
 
-    The vectors of the tokens side by side, and layers on them (Bengio 2003).
+    Layers on the concatenated vectors of the tokens (Bengio 2003).
     """
 
     encoder: ClassVar[Lazy] = Lazy("chainrule.neural.encoders.feedforward:Feedforward")
@@ -92,11 +93,11 @@ class FeedforwardConfig(LayersConfig):
     )
 
     layers: int = option(1, LAYERS, least=1, below=MAX_LAYERS)
-    width: int = option(256, "numbers in a layer", least=1, below=MAX_WIDTH)
-    window: int = option(8, "tokens that a prediction looks back", least=1, below=MAX_CONTEXT)
-    activation: Activation = option("relu", "of the layers; tanh: Bengio's")
-    direct: bool = option(False, "the output reads the vectors of tokens, too, past the layers")
-    dropout: float = option(0.0, "share of numbers dropped of what each layer gives", least=0, below=1)
+    width: int = option(256, "units in a layer", least=1, below=MAX_WIDTH)
+    window: int = option(8, "tokens of context of a prediction", least=1, below=MAX_CONTEXT)
+    activation: Activation = option("relu", "the activation of the layers; tanh: Bengio's")
+    direct: bool = option(False, "connect the vectors of tokens directly to the output, too")
+    dropout: float = option(0.0, "the dropout rate of the output of each layer", least=0, below=1)
     context: int = option(128, CONTEXT, least=1, below=MAX_CONTEXT)
 
     def __post_init__(self) -> None:
@@ -136,12 +137,14 @@ class ConvolutionConfig(NetworkConfig):
         {"layers": 5, "width": 128, "context": 128},
     )
 
-    layers: int = option(5, "layers, each added to what goes into it", least=1, below=MAX_LAYERS)
-    width: int = option(128, "numbers in the vector of a token, and in a layer", least=1, below=MAX_WIDTH)
+    layers: int = option(5, "layers with residual connections", least=1, below=MAX_LAYERS)
+    width: int = option(128, "dimensions of the vector of a token, and of a layer", least=1, below=MAX_WIDTH)
     kernel: int = option(3, "positions that a layer reads", least=1, below=MAX_CONTEXT)
-    dilation: int = option(2, "each layer's positions are this many times further apart", least=1, below=MAX_CONTEXT)
-    gate: Gate = option("glu", "glu: h sigmoid(g); gtu: tanh(h) sigmoid(g); none: relu(h)")
-    dropout: float = option(0.0, "share of numbers dropped of what each layer gives", least=0, below=1)
+    dilation: int = option(
+        2, "the positions of a layer are this many times as far apart as before", least=1, below=MAX_CONTEXT
+    )
+    gate: Gate = option("glu", "the activation: glu: h sigmoid(g); gtu: tanh(h) sigmoid(g); none: relu(h)")
+    dropout: float = option(0.0, "the dropout rate of the output of each layer", least=0, below=1)
     context: int = option(128, CONTEXT, least=1, below=MAX_CONTEXT)
 
     def __post_init__(self) -> None:
@@ -170,8 +173,8 @@ Cell = Literal["rnn_tanh", "rnn_relu", "gru", "lstm"]
 class RecurrentConfig(LayersConfig):
     """An LSTM, GRU or simple recurrent network.
 
-    Its state is carried along the text. With variational dropout (Gal and
-    Ghahramani 2016), what layers read and give is dropped as in AWD-LSTM
+    Its state is carried along the text. Variational dropout (Gal and
+    Ghahramani 2016) applies to inputs and outputs of layers, as in AWD-LSTM
     (Merity 2018).
     """
 
@@ -190,24 +193,25 @@ class RecurrentConfig(LayersConfig):
     )
     repeated: ClassVar[dict[str, float]] = {"input_dropout": 0.1, "output_dropout": 0.3}
 
-    cell: Cell = option("lstm", "rnn_tanh, rnn_relu: Elman's; gru; lstm")
+    cell: Cell = option("lstm", "the recurrent cell: lstm; gru; rnn_tanh and rnn_relu: Elman's simple one")
     layers: int = option(2, LAYERS, least=1, below=MAX_LAYERS)
-    width: int = option(512, "numbers in the state of a layer", least=1, below=MAX_WIDTH)
+    width: int = option(512, "units in the state of a layer", least=1, below=MAX_WIDTH)
     context: int = option(128, CONTEXT + ": gradients go no further back", least=1, below=MAX_CONTEXT)
     intra_attention: int = option(
         0,
-        "lstm: before each step, attend to this many past states, in place of the last one (Cheng 2016); 0: do not",
+        "with lstm: before each step, attend to this many past states, in place of the last one (Cheng 2016); 0: do "
+        "not",
         least=0,
         below=MAX_CONTEXT,
         is_later=True,
     )
     residual: bool = option(False, "a layer's input is added to its output, if they are equally wide")
     variational: bool = option(True, "dropout uses the same mask at every time step")
-    input_dropout: float = option(0.0, "share of numbers dropped of what goes into the first layer", least=0, below=1)
-    dropout: float = option(0.0, "share of numbers dropped between layers", least=0, below=1)
-    output_dropout: float = option(0.0, "share of numbers dropped of what the last layer gives", least=0, below=1)
-    weight_drop: float = option(0.0, "share of the weights from state to state dropped in a batch", least=0, below=1)
-    forget_bias: float = option(1.0, "lstm: initial bias of the forget gate", least=-10, below=10)
+    input_dropout: float = option(0.0, "the dropout rate of the input of the first layer", least=0, below=1)
+    dropout: float = option(0.0, "the dropout rate between layers", least=0, below=1)
+    output_dropout: float = option(0.0, "the dropout rate of the output of the last layer", least=0, below=1)
+    weight_drop: float = option(0.0, "the dropout rate of weights from state to state", least=0, below=1)
+    forget_bias: float = option(1.0, "with lstm: the initial bias of the forget gate", least=-10, below=10)
 
     def __post_init__(self) -> None:
         super().__post_init__()

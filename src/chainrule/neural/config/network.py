@@ -51,11 +51,11 @@ class NetworkConfig:
     width: int
     context: int
     embedding_dropout: float = option(0.0, "share of tokens whose vectors are dropped in a batch", least=0, below=1)
-    tied: bool = option(False, "the vectors of tokens are the output's weights, too")
+    tied: bool = option(False, "the output layer uses the vectors of tokens as its weights")
     memory: Memory = option(
         "stream",
-        "stream: what was read before goes on over the ends of documents, as one running text; "
-        "document: each begins anew",
+        "stream: documents are read as one running text, and the context reaches across their ends; document: each "
+        "begins without a context",
     )
     output: OutputKind = option(
         "full",
@@ -65,14 +65,15 @@ class NetworkConfig:
     )
     cutoffs: tuple[int, ...] = option(
         (),
-        "adaptive: ranks by frequency at which clusters of rarer tokens begin; nothing: chosen by the vocabulary",
+        "with adaptive: ranks by frequency at which clusters of rarer tokens begin; by default chosen by the size of "
+        "the vocabulary",
         least=1,
     )
     noise_samples: int = option(
-        1024, "sampled and nce: tokens that each batch is contrasted with", least=1, below=1 << 24
+        1024, "with sampled and nce: noise tokens that each batch is contrasted with", least=1, below=1 << 24
     )
     noise_power: float = option(
-        1.0, "sampled and nce: they are drawn by their counts to this power; 0: all alike", least=0, below=2
+        1.0, "with sampled and nce: they are drawn by their counts to this power; 0: uniformly", least=0, below=2
     )
     begins_with: BeginToken = option(
         "</s>",
@@ -83,7 +84,7 @@ class NetworkConfig:
         None, "the token that is read before a text, where it is neither <s> nor </s>", least=0, is_rare=True
     )
     closed_by: int | None = option(
-        None, "bidirectional networks: the token that is read after a text; nothing: none", least=3, is_rare=True
+        None, "bidirectional networks: the token that is read after a text; by default none", least=3, is_rare=True
     )
     ends: tuple[int, ...] = option(
         (), "tokens that end a text, too: their probability counts as that of </s>", least=3, is_rare=True
@@ -162,10 +163,10 @@ class LayersConfig(NetworkConfig):
     token_width_setting: ClassVar[str] = "embedding_width"
 
     embedding_width: int | None = option(
-        None, "numbers in the vector of a token; nothing: as the width", least=1, below=MAX_WIDTH
+        None, "dimensions of the vector of a token; by default the width", least=1, below=MAX_WIDTH
     )
     tied: bool = option(
-        False, "the vectors of tokens are the output's weights, too; the last layer gets the width of these vectors"
+        False, "the output layer uses the vectors of tokens as its weights; the last layer gets their width"
     )
 
     @property
@@ -213,10 +214,8 @@ class LabellingConfig:
     body: ClassVar[Lazy]  # (configuration, vocabulary size, unit) -> what gives the units of inputs their vectors
     steps_in_epoch: ClassVar[int] = 400
 
-    width: int = option(150, "numbers in a hidden vector", least=1, below=MAX_WIDTH)
-    dropout: float = option(
-        0.5, "share of numbers dropped of what the first layer and the labels' layer read", least=0, below=1
-    )
+    width: int = option(150, "units in a hidden layer", least=1, below=MAX_WIDTH)
+    dropout: float = option(0.5, "the dropout rate before the first layer and the output layer", least=0, below=1)
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -226,5 +225,5 @@ class LabellingConfig:
 class WordsConfig(LabellingConfig):
     """Of networks that read tokens, in a row or at the nodes of a tree or graph."""
 
-    embedding_width: int = option(100, "numbers in the vector of a token", least=1, below=MAX_WIDTH)
+    embedding_width: int = option(100, "dimensions of the vector of a token", least=1, below=MAX_WIDTH)
     token_dropout: float = option(0.0, "share of the vocabulary whose vectors are dropped in a batch", least=0, below=1)

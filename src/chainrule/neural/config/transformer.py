@@ -46,30 +46,30 @@ class TransformerConfig(NetworkConfig):
     by_heart: ClassVar[float] = 40.0
     has_output: ClassVar[bool] = True  # it predicts tokens
 
-    layers: int = option(4, "blocks, one on the other", least=1, below=MAX_LAYERS)
-    width: int = option(256, "numbers in the vector of a token", least=1, below=MAX_WIDTH)
+    layers: int = option(4, "the number of blocks", least=1, below=MAX_LAYERS)
+    width: int = option(256, "dimensions of the vector of a token", least=1, below=MAX_WIDTH)
     heads: int = option(
-        4, "heads of attention; fewer where a width that is given asks for it", least=1, below=MAX_WIDTH
+        4, "attention heads; by default fewer where the width cannot be divided among 4", least=1, below=MAX_WIDTH
     )
     context: int = option(256, CONTEXT + ", and the most that a prediction looks back", least=1, below=MAX_CONTEXT)
     key_value_heads: int | None = option(
-        None, "heads of keys and values: fewer than heads is grouped, 1 multi-query; nothing: one for each", least=1
+        None, "heads of keys and values: fewer than heads is grouped, 1 multi-query; by default as many", least=1
     )
     feed_forward: FeedForward = option(
         "relu_squared",
         "activation of the feed-forward layers; gelu: by tanh; swiglu, geglu, geglu_exact, clamped_swiglu: gated",
     )
     feed_forward_width: int | None = option(
-        None, "hidden numbers in a feed-forward layer; nothing: 4 widths, 8/3 if gated", least=1, below=8 * MAX_WIDTH
+        None, "hidden units of a feed-forward layer; by default 4 widths, 8/3 if gated", least=1, below=8 * MAX_WIDTH
     )
-    norm: Norm = option("rms", "layer: LayerNorm; rms: RMSNorm")
+    norm: Norm = option("rms", "the kind of norm: layer: LayerNorm; rms: RMSNorm")
     norm_place: NormPlace = option("pre", "pre: before each sub-layer, and at the end; post: after each sum")
     norm_gain: bool = option(False, "norms have learned gains (and LayerNorm shifts, where there are biases)")
     embedding_norm: bool = option(True, "the vectors of tokens are normalised before the first block")
     positions: Positions = option(
         "rotary", "position encoding; relative: a learned bias for each head and distance (T5)"
     )
-    rotary_base: float = option(10_000.0, "rotary: the longest wave, in tokens over 2 pi", least=1)
+    rotary_base: float = option(10_000.0, "with rotary: the longest wave, in tokens over 2 pi", least=1)
     score: SelfScore = option(
         "scaled_dot",
         "how well a query q matches a key k: dot: q k; scaled_dot: q k / root of the width; general: q W k; "
@@ -77,21 +77,25 @@ class TransformerConfig(NetworkConfig):
     )
     query_key_norm: bool = option(True, "queries and keys are normalised in each head")
     parallel: bool = option(False, "attention and feed-forward side by side in a block, not one after the other")
-    window: int | None = option(None, "tokens that each layer sees, itself among them; nothing: all", least=1)
+    window: int | None = option(None, "tokens that each layer attends to, itself included; by default all", least=1)
     biases: bool = option(False, "linear layers have biases")
     scaled_embedding: bool = option(False, "vectors of tokens are multiplied by the root of the width")
-    zero_projections: bool = option(True, "what leads out of each sub-layer, and the output if not tied, begin at 0")
+    zero_projections: bool = option(True, "the last matrix of each sub-layer, and the output if not tied, begin at 0")
     initialisation: Initialisation = option(
         "fan_in", "fan_in: uniform by the number of inputs; gpt2: normal, 0.02; xavier: uniform by inputs and outputs"
     )
-    dropout: float = option(0.0, "share of numbers dropped: of token vectors and of each sub-layer", least=0, below=1)
-    attention_dropout: float = option(0.0, "share of attention weights dropped", least=0, below=1)
+    dropout: float = option(0.0, "the dropout rate of token vectors and of each sub-layer", least=0, below=1)
+    attention_dropout: float = option(0.0, "the dropout rate of attention weights", least=0, below=1)
     head_width: int | None = option(
-        None, "numbers in a head; nothing: the width divided among the heads", least=1, below=MAX_WIDTH, is_rare=True
+        None,
+        "dimensions of a head; by default the width divided among the heads",
+        least=1,
+        below=MAX_WIDTH,
+        is_rare=True,
     )
     norm_epsilon: float | None = option(
         None,
-        "what norms add to the mean square or variance; nothing: 1e-5 of LayerNorm, 2^-23 of RMSNorm",
+        "what norms add to the mean square or variance; by default 1e-5 of LayerNorm, 2^-23 of RMSNorm",
         least=0,
         below=1,
         is_rare=True,

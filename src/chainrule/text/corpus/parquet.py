@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.errors import TextError
+from chainrule.errors import TextError, installing
 from chainrule.text.corpus.plain_text import DOCUMENT_BYTES, invalid_utf8
 from chainrule.text.corpus.records import Documents, suggest_fields
 from chainrule.text.corpus.streams import EXPANSION, EXPANSION_BYTES, file_size, repair, unreadable
@@ -67,7 +67,7 @@ def pyarrow_for(name: str) -> tuple[Any, Any]:
         import pyarrow.parquet
     except ImportError as error:
         raise TextError(
-            f"{name}: Parquet needs the library pyarrow; install it with: pip install 'chainrule[parquet]'"
+            f"{name}: Parquet needs the library pyarrow; install it with: {installing('parquet')}"
         ) from error
     return pyarrow, pyarrow.parquet
 

@@ -124,7 +124,9 @@ def check_table_format(path: Path) -> None:
             raise OutputError(f"{path}: Parquet is compressed already; give it a name that ends in .parquet")
         pyarrow_for(str(path))
     elif suffix not in (*TABLES, ".ndjson"):
-        raise OutputError(f"{path}: the name of a table ends in {', '.join(TABLES[:-1])} or {TABLES[-1]}")
+        known = f"{', '.join(TABLES[:-1])} or {TABLES[-1]}"
+        after = ", after a name" if path.name.lower() in TABLES else ""
+        raise OutputError(f"{path}: the name of a table ends in {known}{after}")
 
 
 def _as_line(row: Mapping[str, Any]) -> bytes:

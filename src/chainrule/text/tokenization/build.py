@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from chainrule.base.files import check_small, read_file
+from chainrule.base.options import called_here
 from chainrule.base.progress import Progress, silent
 from chainrule.base.scratch import parts_released, token_counts
 from chainrule.errors import SettingError, TextError, os_errors_as
@@ -56,7 +57,7 @@ def splitter_of(kind: str) -> Splitter:
     """Return a splitter by its name, or from a tokenizer.json by its path. Raises SettingError, ModelFormatError."""
     if kind in LEARNED:
         raise SettingError(
-            f"{kind} pieces are learned from a text; name a tokenizer.json, or the folder of a model that has them"
+            f"{kind} subwords are learned from a text; name a tokenizer.json, or the folder of a model that has them"
         )
     if kind in BUILT_IN:
         return splitter_named(kind)
@@ -66,7 +67,7 @@ def splitter_of(kind: str) -> Splitter:
             raise SettingError(f"{kind}: {what}; expected a tokenizer.json or a model folder")
         raise SettingError(
             f"there is no tokenizer called {kind!r}; choose one of {', '.join((*BUILT_IN, *LEARNED))}, or give the "
-            "path of a tokenizer.json or of a model folder"
+            f"path of a tokenizer.json or of a model folder{called_here('tokenizer', kind)}"
         )
     from chainrule.text.tokenization.subword import Subword
 

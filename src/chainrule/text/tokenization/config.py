@@ -47,7 +47,7 @@ class TokenizerConfig(Options):
     kind: str | os.PathLike[str] = option(
         "word",
         "word (the default): words and punctuation; whitespace: as KenLM; character; byte; bpe, unigram, wordpiece: "
-        "pieces learned from the text; or the path of a tokenizer.json or a model folder",
+        "subwords learned from the text; or the path of a tokenizer.json or a model folder",
         flag="tokenizer",
         reads=str,
         shown=False,
@@ -59,7 +59,7 @@ class TokenizerConfig(Options):
         parse=lambda steps: tuple(steps.split(",")),
     )
     vocabulary_size: int | None = option(
-        None, "at most this many tokens, markers included: the most frequent words, or pieces (8000 by default)"
+        None, "at most this many tokens, <unk>, <s> and </s> included; for subwords 8000 by default"
     )
     min_count: int = option(
         1,
@@ -80,7 +80,7 @@ class TokenizerConfig(Options):
         if self.vocabulary_size is not None and self.vocabulary_size < 4:
             raise SettingError(f"vocabulary_size is {self.vocabulary_size}; expected 4 or more: three are markers")
         if self.vocabulary is not None and (self.min_count > 1 or self.vocabulary_size is not None):
-            raise SettingError("the file vocabulary is used as it is; leave out min_count and vocabulary_size")
+            raise SettingError("the vocabulary is that of the file; leave out min_count and vocabulary_size")
         if not self.learns_words and (self.min_count > 1 or self.vocabulary is not None):
             raise SettingError(f"{self.kind} has a vocabulary of its own; leave out min_count and vocabulary")
         if not self.learns_words and self.kind not in LEARNED and self.vocabulary_size is not None:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.base.memory import release_freed_memory
-from chainrule.errors import ChainruleError, ModelFormatError, SettingError
+from chainrule.errors import ChainruleError, ModelFormatError, SettingError, installing
 from chainrule.protocol import END
 from chainrule.text.corpus.block import LINE_FEED, byte_array
 from chainrule.text.tokenization.splitters import character_classes
@@ -120,7 +120,7 @@ def library() -> ModuleType:
         import tokenizers
     except ImportError:
         raise SettingError(
-            "subword tokenizers need the library tokenizers, which is not installed: pip install 'chainrule[subword]'"
+            f"subword tokenizers need the library tokenizers, which is not installed: {installing('subword')}"
         ) from None
     return tokenizers
 
@@ -310,7 +310,7 @@ def _clean_definition(definition: bytes, source: str) -> tuple[str, dict[str, An
     numbered = vocabulary.values() if isinstance(vocabulary, dict) else ()
     numbers = [number for number in numbered if isinstance(number, int)]
     if numbers and max(numbers) > _MOST_GAPS * len(numbers):  # the library would allocate as many
-        raise ModelFormatError(f"{source}: numbers {len(numbers):,} pieces up to {max(numbers):,}; it is damaged")
+        raise ModelFormatError(f"{source}: numbers {len(numbers):,} tokens up to {max(numbers):,}; it is damaged")
     changes = [described.get("truncation"), described.get("padding"), model.get("dropout")]
     if changes != [None] * len(changes):
         cleaned = {**model, "dropout": None} if "dropout" in model else model

@@ -44,7 +44,7 @@ def train_subword(kind: str, documents: Documents, vocabulary_size: int, progres
     if vocabulary_size < SMALLEST:
         raise SettingError(
             f"a vocabulary of {vocabulary_size} is too small for {kind}; "
-            f"expected at least {SMALLEST}: the markers, all bytes and one piece"
+            f"expected at least {SMALLEST}: the markers, all bytes and one subword"
         )
     learn = _wordpiece if kind == "wordpiece" else _bpe if kind == "bpe" else _unigram
     described = learn(documents, vocabulary_size - len(MARKER_TOKENS), progress)
@@ -61,13 +61,15 @@ def train_subword(kind: str, documents: Documents, vocabulary_size: int, progres
 def _bpe(documents: Documents, pieces: int, progress: Progress) -> Json:
     tokenizers = library()
     trainer = tokenizers.trainers.BpeTrainer(vocab_size=pieces, initial_alphabet=list(SYMBOLS), show_progress=False)
-    return _train(_on_bytes(tokenizers.models.BPE()), trainer, documents, "learning bpe pieces", progress)
+    return _train(_on_bytes(tokenizers.models.BPE()), trainer, documents, "learning bpe subwords", progress)
 
 
 def _unigram(documents: Documents, pieces: int, progress: Progress) -> Json:
     tokenizers = library()
     trainer = tokenizers.trainers.UnigramTrainer(vocab_size=pieces, initial_alphabet=list(SYMBOLS), show_progress=False)
-    described = _train(_on_bytes(tokenizers.models.Unigram()), trainer, documents, "learning unigram pieces", progress)
+    described = _train(
+        _on_bytes(tokenizers.models.Unigram()), trainer, documents, "learning unigram subwords", progress
+    )
     # An empty text gives no scores.
     scored = [(piece, 0.0 if score is None else score) for piece, score in described["model"]["vocab"]]
     described["model"]["vocab"] = _in_canonical_order(scored)
@@ -91,7 +93,7 @@ def _wordpiece(documents: Documents, pieces: int, progress: Progress) -> Json:
 
     characters = learned([_UNKNOWN_WORD], 0, "finding characters")["model"]["vocab"]
     numbered = [_UNKNOWN_WORD, *sorted(set(characters) - {_UNKNOWN_WORD})]
-    described = learned(numbered, max(pieces + 1, len(numbered)), "learning wordpiece pieces")
+    described = learned(numbered, max(pieces + 1, len(numbered)), "learning wordpiece subwords")
     described["added_tokens"] = [token for token in described["added_tokens"] if token["content"] == _UNKNOWN_WORD]
     return described
 

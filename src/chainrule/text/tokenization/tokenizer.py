@@ -16,7 +16,7 @@ from chainrule.base.threads import map_in_order
 from chainrule.errors import OutputError, SettingError
 from chainrule.protocol import BEGIN, END
 from chainrule.text.corpus.block import LINE_FEED, NEVER_IN_UTF8, byte_array
-from chainrule.text.tokenization.splitters import AS_IT_IS, Normaliser, Splitter, splitter_named
+from chainrule.text.tokenization.splitters import AS_IT_IS, JOINER, Normaliser, Splitter, splitter_named
 from chainrule.text.tokenization.vocabulary import DROPPED, MARKER_TOKENS, Encoded, MarkerError, Markers, Vocabulary
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from chainrule.text.tokenization.detokenizer import Alignment
 
 
-TIE = "‿"
 _MARKS = {" ": "·", "\n": "¶", "\t": "→", "\r": "←", "\u00a0": "⍽"}
 # White space, and characters that are invisible or turn the direction of what follows; bytes that are no text.
 _UNSEEN = re.compile(
@@ -147,11 +146,11 @@ class Tokenizer:
         ink.
 
         · is a space, ¶ a line end, → a tab, ← a carriage return, ⍽ a space that does not break; ‹U+200B› is another
-        character that is invisible or turns the text after it, <E2> a byte that is no character by itself. Where tokens
-        stand apart by themselves, ‿ marks the side on which one touches its neighbour. For display only.
+        character that is invisible or turns the text after it, <E2> a byte that is no character by itself. Where spaces
+        separate tokens, ￭ marks a side without one. For display only.
 
         good:  bpe.read_tokens(["Ġthe".encode(), "s".encode()]) == ["·the", "s"]
-        good:  word.read_tokens([b"the", "￭s".encode()]) == ["the", "‿s"]
+        good:  word.read_tokens([b"the", "￭s".encode()]) == ["the", "￭s"]
         """
         # Each token between two others, so that all sides are seen; the first line tells whether tokens stand apart.
         texts = [token.decode("utf-8", "replace") for token in tokens]
@@ -159,7 +158,7 @@ class Tokenizer:
         aligned = self.splitter.align(byte_array(lines.encode()))
         starts, stops = aligned.starts.reshape(-1, 4), aligned.stops.reshape(-1, 4)  # x, the token, x, </s>
         touches_left, touches_right = starts[:, 1] == stops[:, 0], starts[:, 2] == stops[:, 1]
-        tie = "" if touches_left[0] else TIE
+        joiner = "" if touches_left[0] else JOINER
         written = aligned.text.tobytes()
         shown = []
         for i, text in enumerate(texts, 1):
@@ -167,7 +166,7 @@ class Tokenizer:
                 shown.append(text)
                 continue
             own = show_unseen(written[starts[i, 1] : stops[i, 1]].decode("utf-8", "surrogateescape"))
-            shown.append((tie if touches_left[i] else "") + own + (tie if touches_right[i] else ""))
+            shown.append((joiner if touches_left[i] else "") + own + (joiner if touches_right[i] else ""))
         return shown
 
     def restore(self, tokens: bytes) -> bytes:

@@ -57,7 +57,7 @@ class AdaptOptions(AdapterConfig, TextRunOptions):
         reads="file",
     )
     beta: float = option(
-        0.1, "how much the network may move away from what it was, in DPO: less for more", above=0, needs="preferred"
+        0.1, "the beta of DPO: the lower, the further the network may move", above=0, needs="preferred"
     )
     markers: Markers = changed(TokenOptions, "markers")
 
@@ -72,12 +72,12 @@ class TrainOptions(MemoryOptions, TextRunOptions, VectorOptions, TokenOptions):
     start: AnyPath | None = option(None, "the folder of a network to train further", flag=None)
     adapter: AdapterConfig | None = option(None, "adapters that are trained, and nothing else of `start`", flag=None)
     tune: Source | Paths | None = option(
-        None, "choose weights, discounts or the constant that make this held-out text likeliest", reads="file"
+        None, "tune the weights, the discounts or the constant for this held-out text", reads="file"
     )
     residual_of: int | NGramConfig | AnyPath | None = option(
         None,
-        "train the network on what an n-gram model leaves to be learned: its order, such as 6, to estimate it from the "
-        "training text in folds; or what any model leaves, a folder that has not seen that text. The result is a "
+        "train the network on the residual of an n-gram model: the order, such as 6, of one that is estimated from "
+        "the training text in folds; or the folder of any model that was not trained on that text. The result is a "
         "log-linear mixture of both",
         reads=str,
     )

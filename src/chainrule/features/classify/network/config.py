@@ -41,7 +41,7 @@ class RecurrentLabelling(WordsConfig):
     directions: Directions = option(
         "forward", "both: each layer reads from the left and from the right, half of its width each"
     )
-    pooling: Pooling = option("last", "the vector of a text: the last hidden vector of each direction; mean; max")
+    pooling: Pooling = option("last", "of a text: the last hidden vector of each direction; mean; max")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -101,7 +101,7 @@ class TransformerLabelling(WordsConfig):
 
     body: ClassVar[Lazy] = Lazy(f"{_TEXTS}:transformer_body")
 
-    width: int = option(128, "numbers in a hidden vector, and in that of a token", least=1, below=MAX_WIDTH)
+    width: int = option(128, "units in a hidden layer, and in the vector of a token", least=1, below=MAX_WIDTH)
     embedding_width: int | None = changed(LayersConfig, "embedding_width")  # type: ignore[assignment]  # a Transformer adds to vectors as they are
     dropout: float = changed(LabellingConfig, "dropout", 0.3)
     layers: int = option(2, LAYERS, least=1, below=MAX_LAYERS)

@@ -295,7 +295,7 @@ def _told(what: str, on: str, weights: Mapping[str, float], right: Sequence[floa
     without = right[1 + names.index(looks)]
     own = "" if right[1 + needed] >= without else f", and without {names[needed]} {share_of(right[1 + needed], tested)}"
     return (
-        f"{what} is right in {share_of(right[0], tested)}, against misleading nouns that stand nearer: {looks} puts "
+        f"{what} is right in {share_of(right[0], tested)}, against misleading nouns that are nearer: {looks} puts "
         f"{share:.0%} of its weight on {on}, and without it {share_of(without, tested)} are right{own}."
     )
 

@@ -135,9 +135,7 @@ def graphs(
     test = [draw_copies(rng, parents) for _ in range(tested)]
     training = by_adamw(steps, seed)
     found: list[float] = []
-    lines = [
-        Line(label="told the graph", x=list(documents), y=[_loss_given(parents, train[:n], test) for n in documents])
-    ]
+    lines = [Line(label="graph known", x=list(documents), y=[_loss_given(parents, train[:n], test) for n in documents])]
     compared: dict[str, NetworkConfig] = {"attention": attention, "LSTM": chain}
     for label, config in in_turn("graphs", compared, progress):
         losses = []

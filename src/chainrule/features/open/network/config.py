@@ -173,7 +173,7 @@ class OpenSettings(BertSettings):
     )
     embedding_width: int | None = option(
         None,
-        "numbers in the vector of a token, which become the width; nothing: as the width (ELECTRA)",
+        "dimensions of the vector of a token, which are projected to the width; by default the width (ELECTRA)",
         least=1,
         below=MAX_WIDTH,
         is_rare=True,

@@ -46,24 +46,27 @@ class Seq2SeqConfig:
     )
     encoder_layers: int = option(3, "layers of the encoder", least=1, below=MAX_LAYERS)
     decoder_layers: int = option(3, "layers of the decoder", least=1, below=MAX_LAYERS)
-    width: int = option(256, "numbers in the vector of a token, and in a layer", least=1, below=MAX_WIDTH)
-    heads: int = option(4, "transformer: heads of attention", least=1, below=MAX_WIDTH)
+    width: int = option(256, "dimensions of the vector of a token, and of a layer", least=1, below=MAX_WIDTH)
+    heads: int = option(4, "with transformer: attention heads", least=1, below=MAX_WIDTH)
     feed_forward_width: int | None = option(
-        None, "transformer: hidden numbers in a feed-forward layer; nothing: 4 widths", least=1, below=8 * MAX_WIDTH
+        None,
+        "with transformer: hidden units of a feed-forward layer; by default 4 widths",
+        least=1,
+        below=8 * MAX_WIDTH,
     )
     style: Style = option(
         "vaswani",
-        "transformer: vaswani: LayerNorm and ReLU (Vaswani 2017); modern: RMSNorm, normalised queries and keys, ReLU "
-        "squared; t5: RMSNorm with gains, self-attention by unscaled products, ReLU (Raffel 2020)",
+        "with transformer: vaswani: LayerNorm and ReLU (Vaswani 2017); modern: RMSNorm, normalised queries and keys, "
+        "ReLU squared; t5: RMSNorm with gains, self-attention by unscaled products, ReLU (Raffel 2020)",
     )
     norm_place: Literal["pre", "post"] = option(
-        "pre", "transformer: pre: norms stand before each sub-layer, and at the end; post: after each sum"
+        "pre", "with transformer: pre: norms before each sub-layer, and at the end; post: after each sum"
     )
     positions: PairPositions = option(
         "sinusoidal",
-        "transformer: position encoding; relative: a learned bias for each head and distance (Raffel 2020)",
+        "with transformer: position encoding; relative: a learned bias for each head and distance (Raffel 2020)",
     )
-    kernel: int = option(3, "convolution: positions that a layer reads", least=1, below=MAX_CONTEXT)
+    kernel: int = option(3, "with convolution: positions that a layer reads", least=1, below=MAX_CONTEXT)
     attention: Looks = option(
         "soft",
         "soft: the weighted mean over the source; local: within a window (Luong 2015); hard: one position is drawn "
@@ -76,27 +79,28 @@ class Seq2SeqConfig:
         "is; location: W s, whatever h",
     )
     center: Literal["fixed", "predicted"] = option(
-        "fixed", "local: the center of the window: the target's own position, or predicted from the state"
+        "fixed", "with local: the center of the window: the target's own position, or predicted from the state"
     )
-    window: int = option(5, "local: positions on each side of the center", least=1, below=MAX_CONTEXT)
+    window: int = option(5, "with local: positions on each side of the center", least=1, below=MAX_CONTEXT)
     estimator: Estimator = option(
         "reinforce",
-        "hard: how it learns to choose: reinforce: from drawn positions (Xu 2015); straight_through: as if attention "
-        "were soft; exact: from the sum over all positions (Wu 2018), where nothing is fed into the next step",
+        "with hard: how attention is trained: reinforce: from drawn positions (Xu 2015); straight_through: as if "
+        "attention were soft; exact: from the sum over all positions (Wu 2018), where nothing is fed into the next "
+        "step",
     )
     draws: int = option(
         1,
-        "hard, reinforce, where the next step does not read the choice: positions drawn for each token; several learn "
-        "from the logarithm of their mean probability (Mnih 2016)",
+        "with hard and reinforce, where the next step does not read the choice: positions drawn for each token; "
+        "several learn from the logarithm of their mean probability (Mnih 2016)",
         least=1,
         below=1 << 10,
         is_later=True,
     )
     attends: Literal["before", "after"] = option(
-        "after", "lstm, gru: attend to the source before each step (Bahdanau 2015), or after it (Luong 2015)"
+        "after", "with lstm or gru: attend to the source before each step (Bahdanau 2015), or after it (Luong 2015)"
     )
     input_feeding: bool = option(
-        True, "lstm, gru that attend after: the next step also reads the output of the last one (Luong 2015)"
+        True, "with an lstm or gru that attends after: the next step also reads the output of the last one (Luong 2015)"
     )
     shared: Shared = option(
         "target",
@@ -106,25 +110,26 @@ class Seq2SeqConfig:
     max_source: int = option(512, "the longest source, in tokens with its </s>", least=2, below=MAX_CONTEXT)
     long_sources: LongSources = option(
         "refuse",
-        "longer sources; refuse: training leaves them out, and to write from one is an error; end, front: that side is "
-        "cut off; sentences: the most central sentences are read (Nenkova 2005)",
+        "what to do about longer sources; refuse: training leaves them out, and to write from one is an error; end, "
+        "front: that side is cut off; sentences: the most central sentences are read (Nenkova 2005)",
         is_later=True,
     )
-    dropout: float = option(0.1, "share of numbers dropped: of token vectors and of each layer", least=0, below=1)
-    attention_dropout: float = option(0.0, "share of attention weights dropped", least=0, below=1)
+    dropout: float = option(0.1, "the dropout rate of token vectors and of each layer", least=0, below=1)
+    attention_dropout: float = option(0.0, "the dropout rate of attention weights", least=0, below=1)
     feed_forward: FeedForward | None = option(
-        None, "transformer: activation of the feed-forward layers; nothing: that of the style", is_rare=True
+        None, "with transformer: activation of the feed-forward layers; by default that of the style", is_rare=True
     )
     head_width: int | None = option(
         None,
-        "transformer: numbers in a head; nothing: the width divided among the heads",
+        "with transformer: dimensions of a head; by default the width divided among the heads",
         least=1,
         below=MAX_WIDTH,
         is_rare=True,
     )
     norm_epsilon: float | None = option(
         None,
-        "transformer: what norms add to the mean square or variance; nothing: 1e-5 of LayerNorm, 2^-23 of RMSNorm",
+        "with transformer: what norms add to the mean square or variance; by default 1e-5 of LayerNorm, 2^-23 of "
+        "RMSNorm",
         least=0,
         below=1,
         is_rare=True,
@@ -150,34 +155,35 @@ class Seq2SeqConfig:
     )
     banned: tuple[int, ...] = option((), "tokens that have no probability, beside <s>", least=0, is_rare=True)
     gate: bool = option(
-        False, "lstm, gru: what attention gives is weighted by a gate, beta (Xu 2015, section 4.2.1)", is_rare=True
+        False, "with lstm or gru: attention's output is multiplied by a gate, beta (Xu 2015, 4.2.1)", is_rare=True
     )
     deep_output: bool = option(
         False, "lstm, gru: the output also reads the vector of the last token (Pascanu 2014)", is_rare=True
     )
     doubly_stochastic: float = option(
         0.0,
-        "lstm, gru: weight of the sum over positions of (1 - attention over all steps) squared (Xu 2015, equation 14)",
+        "with lstm or gru: weight of the sum over positions of (1 - attention over all steps) squared (Xu 2015, "
+        "equation 14)",
         least=0,
         is_rare=True,
     )
     soft_share: float = option(
-        0.0,
-        "hard, reinforce: share of steps that attend softly in training",
-        least=0,
-        below=1,
-        is_rare=True,
+        0.0, "with hard and reinforce: share of steps that attend softly in training", least=0, below=1, is_rare=True
     )
     entropy: float = option(
-        0.0, "hard, reinforce: weight of the entropy of attention, which is maximised", least=0, is_rare=True
+        0.0, "with hard and reinforce: weight of the entropy of attention, which is maximised", least=0, is_rare=True
     )
     source_width: int | None = option(
-        None, "numbers in each vector of a source; nothing: sources are tokens", least=1, below=1 << 20, is_rare=True
+        None,
+        "dimensions of each vector of a source; by default sources are tokens",
+        least=1,
+        below=1 << 20,
+        is_rare=True,
     )
     source_grid: tuple[int, ...] = option(
         (),
-        "rows and columns of the vectors of a source; nothing: they are of regions, any number of them, and each ends "
-        "with left, top, right and bottom",
+        "rows and columns of the vectors of a source; by default they are of regions, any number of them, and each "
+        "ends with left, top, right and bottom",
         least=1,
         below=MAX_CONTEXT,
         is_rare=True,
@@ -374,28 +380,28 @@ class CaptionConfig(Seq2SeqConfig):
     )
     estimator: Estimator = option(
         "exact",
-        "hard: how it learns to choose: reinforce: from drawn places (Xu 2015); straight_through: as if attention were "
-        "soft; exact: from the sum over all places (Wu 2018), where nothing is fed into the next step",
+        "with hard: how attention is trained: reinforce: from drawn places (Xu 2015); straight_through: as if "
+        "attention were soft; exact: from the sum over all places (Wu 2018), where nothing is fed into the next step",
     )
     input_feeding: bool = changed(Seq2SeqConfig, "input_feeding", False)
-    gate: bool = option(False, "lstm, gru: what attention gives is weighted by a gate, beta (Xu 2015, section 4.2.1)")
+    gate: bool = option(False, "with lstm or gru: attention's output is multiplied by a gate, beta (Xu 2015, 4.2.1)")
     deep_output: bool = option(False, "lstm, gru: the output also reads the vector of the last token (Pascanu 2014)")
     doubly_stochastic: float = option(
         0.0,
-        "lstm, gru: weight of the sum over places of (1 - attention over all steps) squared (Xu 2015: 1)",
+        "with lstm or gru: weight of the sum over places of (1 - attention over all steps) squared (Xu 2015: 1)",
         least=0,
     )
     soft_share: float = option(
-        0.0, "hard, reinforce: share of training steps that attend softly (Xu 2015: 0.5)", least=0, below=1
+        0.0, "with hard and reinforce: share of training steps that attend softly (Xu 2015: 0.5)", least=0, below=1
     )
     entropy: float = option(
-        0.0, "hard, reinforce: weight of the entropy of attention, which is maximised (Xu 2015: 0.002)", least=0
+        0.0, "with hard and reinforce: weight of the entropy of attention, which is maximised (Xu 2015: 0.002)", least=0
     )
-    placed: bool = option(True, "the vectors of places get a learned vector of where they are")
+    placed: bool = option(True, "the vectors of places get a learned vector of their position")
     map_dropout: float | None = option(
         None,
-        "regions with phrases: share of regions for which training hides what the maps hold, so that phrases are read; "
-        "nothing: 0.7 where something reads regions before the decoder attends to them, else 0",
+        "with phrases: the share of regions whose features are hidden in training, so that their phrases are read; by "
+        "default 0.7 where a network reads them before the decoder, else 0",
         least=0,
         below=1,
         is_later=True,

@@ -14,7 +14,7 @@ from cyclopts import CycloptsError, Parameter
 from chainrule.cli.shared.models import open_model
 from chainrule.cli.shared.options import ModelPath, ModelTokenizerName, WholeNumber
 from chainrule.cli.shared.screen import note, progress_bar
-from chainrule.errors import SettingError
+from chainrule.errors import SettingError, installing
 from chainrule.features.correct.shell_typing import TypingOptions
 
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ def lsp(
 
     Editors start it, and talk with it by standard input and output: the guide,
     docs/editors.md, has the lines for Neovim, Helix, Emacs and VS Code. It
-    completes words and goes on with the next ones; corrections are remarks in
-    the text, with quick fixes. It reads what the editor has open, and no file.
+    completes words and suggests the next ones; corrections are diagnostics with
+    quick fixes. It reads only what the editor has open, and no file.
     Needs pygls: pip install 'chainrule[lsp]'.
     """
     from chainrule.models.families.table import FAMILIES
@@ -61,7 +61,7 @@ def lsp(
     except ModuleNotFoundError as error:
         if error.name is None or error.name.split(".")[0] not in ("pygls", "lsprotocol"):
             raise
-        raise SettingError("the language server needs the package pygls: pip install 'chainrule[lsp]'") from None
+        raise SettingError(f"the language server needs the package pygls: {installing('lsp')}") from None
 
     typing.check()
     typing.check_files()

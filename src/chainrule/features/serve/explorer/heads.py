@@ -121,7 +121,7 @@ def _masks(own: AttentionMap, *, is_square: bool) -> dict[str, Bool[ndarray, "ro
 
 
 def _separates(token: str) -> bool:
-    text = token.strip("·¶‿ ")
+    text = token.strip("·¶￭ ")
     return is_special(token) or (not text and token != "") or all(unicodedata.category(c)[0] == "P" for c in text)
 
 

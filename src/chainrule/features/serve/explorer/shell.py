@@ -48,8 +48,8 @@ def explore(
     pip install 'chainrule[serve]'.
 
     --static lm/ -o page.html writes one file of at most 5 MB instead, which any
-    browser opens from the disk: all views but chat, beams, whole words and what
-    is lost without each head, computed in the page. For n-gram models and small
+    browser opens from the disk. The page computes all views except chat, beams,
+    whole words and what is lost without each head. For n-gram models and small
     Transformers, LSTMs and GRUs.
     """
     if not models:

@@ -332,7 +332,15 @@ def _chat_prompt(served: ServedModel, body: ChatBody, messages: list[Any], given
 
     Raises SettingError, ApiError. given: the most tokens of the answer, if the request says it.
     """
-    chat_model, context = served.causal.chat_model, served.context
+    try:
+        chat_model, context = served.causal.chat_model, served.context
+    except SettingError:  # there is no template
+        raise ApiError(
+            400,
+            f"the model {served.name} has no chat template; send texts to /v1/completions, or serve a model with one, "
+            "such as an instruct model from Hugging Face or in GGUF",
+            param="model",
+        ) from None
     if variables := body.template_variables(chat_model.format.template.reads):
         chat_model = chat_model.with_variables(variables)
     answer = min(CHAT_LIMITS.max_tokens, context // 2) if given is None and context is not None else given or 0

@@ -126,7 +126,7 @@ class MaskedGap:
             raise ApiError(400, f"the request asks for {texts:,} texts; expected fewer", param="n")
         for name, texts_of in (("prompt", self._prompts), ("suffix", [self._suffix])):
             if any(_MASK in text for text in texts_of):
-                raise ApiError(400, f"{name} has {_MASK}, which stands for a gap; write it otherwise", param=name)
+                raise ApiError(400, f"{name} has {_MASK}, which marks a gap; write it otherwise", param=name)
         self.tokens = _TOKENS if body.max_tokens is None else body.max_tokens
         if self.tokens < 1:
             raise ApiError(400, "max_tokens is 0; expected the tokens of the gap, 1 or more", param="max_tokens")

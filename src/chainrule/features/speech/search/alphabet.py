@@ -74,9 +74,7 @@ class Alphabet:
             seen.add(label)
         is_bpe = any(label.startswith((_CONTINUES, BPE_TOKEN)) for label in labels)
         if is_bpe and (spaced := next((label for label in labels if " " in label), None)) is not None:
-            raise SettingError(
-                f"the label {spaced!r} has a space, but others are pieces, whose words begin with ▁ or by ##"
-            )
+            raise SettingError(f"the label {spaced!r} has a space, but others are subwords, marked by ▁ or ##")
         return cls(normalize_pieces(labels) if is_bpe else normalize_characters(labels), is_bpe)
 
     def dumps(self) -> str:
@@ -121,7 +119,7 @@ def normalize_pieces(labels: Sequence[str]) -> list[str]:
     normal = _with_blank(_with_named_blank(normal))
     normal = [UNK_BPE_TOKEN if _UNKNOWN.fullmatch(label) else label for label in normal]
     if UNK_BPE_TOKEN not in normal:
-        logger.warning("no label is %s, for unknown pieces; is that intended?", UNK_BPE_TOKEN)
+        logger.warning("no label is %s, for unknown subwords; is that intended?", UNK_BPE_TOKEN)
     return normal
 
 

@@ -16,12 +16,12 @@ class CtcConfig(Options):
 
     alpha: float = option(0.5, "the weight of the language model")
     beta: float = option(1.5, "what each word adds to the score")
-    beam: int = option(100, "how many beams to keep", least=1, most=100_000)
+    beam: int = option(100, "how many hypotheses to keep", least=1, most=100_000)
     beam_prune_logp: float = option(
         -10.0, "drop beams whose score is this far below the best", least=-1e9, most=0, hyphens=True
     )
     token_min_logp: float = option(
-        -5.0, "ignore labels with less log-probability, but for the best of a frame", least=-1e9, most=0, hyphens=True
+        -5.0, "ignore labels with a lower log-probability, except the best of a frame", least=-1e9, most=0, hyphens=True
     )
     unk_score_offset: float = option(
         -10.0, "what a word that is not in the vocabulary adds to its log10 P", least=-1e9, most=1e9, hyphens=True

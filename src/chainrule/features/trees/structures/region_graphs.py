@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.errors import SettingError, TextError
+from chainrule.errors import SettingError, TextError, installing
 from chainrule.features.trees.structures.graph import Edge, Graph
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def superpixels(pixels: UInt8[ndarray, "H W C"], count: int = 200, compactness: 
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] != "skimage":
             raise
-        raise SettingError("superpixels need scikit-image: pip install 'chainrule[superpixels]'") from error
+        raise SettingError(f"superpixels need scikit-image: {installing('superpixels')}") from error
     if count < 1:
         raise SettingError(f"count is {count}; expected 1 or more superpixels")
     colours = pixels if pixels.shape[2] == 3 else np.repeat(pixels, 3, 2)

@@ -30,18 +30,15 @@ class VectorsConfig:
         "negative: against words from the noise distribution, the default; hierarchical: by a Huffman tree; softmax: "
         "exact, over all words, for small vocabularies; glove has its own",
     )
-    dimensions: int = option(100, "how many numbers a vector has", least=1, below=1 << 16)
+    dimensions: int = option(100, "dimensions of the vectors", least=1, below=1 << 16)
     window: int | None = option(
-        None,
-        "words on each side: of up to 5, a random number; with glove 15, as in GloVe's demo",
-        least=1,
-        below=1 << 12,
+        None, "words on each side: a random number up to 5; with glove 15, as in GloVe's demo", least=1, below=1 << 12
     )
     epochs: int | None = option(None, "passes over the text: 5; with glove 15, as in GloVe's demo", least=1)
     rate: float | None = option(
         None,
-        "the learning rate at the start: 0.025, with cbow 0.05; with subwords 0.05, as fastText; with glove 0.05, its "
-        "own",
+        "the learning rate at the start: 0.025, with cbow 0.05; with subwords 0.05, as fastText; with glove 0.05, as "
+        "GloVe",
         least=0,
     )
     negatives: int = option(5, "random words for each pair, with the loss negative", least=1, below=1 << 10)
@@ -56,11 +53,11 @@ class VectorsConfig:
         below=1,
     )
     subwords: str | None = option(
-        None, "character n-grams of so many characters have vectors too, and a word is their mean: 3-6, as fastText"
+        None, "character n-grams of these lengths have vectors too, and a word's vector is their mean: 3-6, as fastText"
     )
-    buckets: int = option(2_000_000, "n-grams are hashed to so many, as fastText's", least=1, below=1 << 31)
-    x_max: float = option(100.0, "glove: co-occurrences from this on weigh alike; GloVe's", least=0)
-    power: float = option(0.75, "glove: rarer ones weigh their share of it to this power; GloVe's", least=0)
+    buckets: int = option(2_000_000, "n-grams are hashed to this many buckets, as in fastText", least=1, below=1 << 31)
+    x_max: float = option(100.0, "with glove: counts from this number on have the weight 1, as in GloVe", least=0)
+    power: float = option(0.75, "with glove: lower ones weigh (count / x-max) to this power, as in GloVe", least=0)
     seed: int = option(1, "the same seed gives the same vectors, on any number of threads", least=0)
 
     def __post_init__(self) -> None:

@@ -74,7 +74,7 @@ def count_stream(
         total = counted if total is None else _merged(total, counted)
         progress("counting co-occurrences", min(start + part, stream.size), stream.size)
     if total is None or not total.columns.size:
-        raise TextError("no two words of the vocabulary stand together in a document; give more text")
+        raise TextError("no document has two words of the vocabulary near each other; give more text")
     return total
 
 

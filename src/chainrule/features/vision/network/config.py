@@ -53,16 +53,15 @@ class PictureLabelling(LabellingConfig):
     reads: ClassVar[str] = "picture"
 
     size: tuple[int, ...] = option(
-        (32,), "height and width, in pixels, that pictures are brought to; one number: both", least=1, below=1 << 12
+        (32,), "height and width, in pixels, that pictures are scaled to; one number: both", least=1, below=1 << 12
     )
     fit: Fit = option(
         "crop",
-        "how: crop: scaled to fill that size, then cut; stretch: each side by itself; pad: the whole picture, on black",
+        "how pictures are scaled: crop: to fill that size, then cut; stretch: each side by itself; pad: the whole "
+        "picture, on black",
     )
-    crop_share: float = option(
-        1.0, "crop: share of what fills that size that is kept, its middle", least=0.1, below=1.01
-    )
-    colours: Colours = option("rgb", "rgb: red, green and blue; grey: their brightness alone")
+    crop_share: float = option(1.0, "with crop: the share that is kept, from the middle", least=0.1, below=1.01)
+    colours: Colours = option("rgb", "the colours: rgb: red, green and blue; grey: their brightness alone")
     flip: bool = option(True, "mirror half of the pictures in training; off where left and right differ")
     shift: float = option(
         0.125, "in training, move pictures by up to this share of their size, each way", least=0, below=0.5
@@ -112,21 +111,19 @@ class PlainConvolutionLabelling(PictureLabelling):
         (), "height and width of the filters of each convolution; one number: of all", least=1, below=1 << 8
     )
     pooled: tuple[int, ...] = option((), "convolutions, counted from 1, whose outputs are pooled", least=1)
-    pooling: MapPooling = option("max", "what is taken of a window of outputs")
+    pooling: MapPooling = option("max", "of pictures: how a window of outputs is pooled")
     window: int = option(2, "height and width of a window of pooling, which moves by 2", least=2, below=1 << 8)
     stride: int = option(1, "pixels that the filters of the first convolution move by", least=1, below=1 << 8)
-    padded: bool = option(True, "zeros stand around maps, so that convolutions keep their size")
-    activation: Activation = option("relu", "after each layer but the last")
+    padded: bool = option(True, "maps are padded with zeros, so that convolutions keep their size")
+    activation: Activation = option("relu", "the activation after each layer but the last")
     norm: MapNorm = option(
-        "none", "of the outputs of convolutions: batch: batch normalisation; local: among neighbouring filters"
+        "none", "the norm of the outputs of convolutions: batch: batch normalisation; local: among neighbouring filters"
     )
     hidden: tuple[int, ...] = option(
-        (512,), "numbers in the hidden vectors between the convolutions and the last one", least=1, below=MAX_WIDTH
+        (512,), "units of the hidden layers between the convolutions and the last one", least=1, below=MAX_WIDTH
     )
-    width: int = option(512, "numbers in a hidden vector", least=1, below=MAX_WIDTH)
-    dropout: float = option(
-        0.5, "share of numbers dropped of what each hidden layer and the labels' layer read", least=0, below=1
-    )
+    width: int = option(512, "units in a hidden layer", least=1, below=MAX_WIDTH)
+    dropout: float = option(0.5, "the dropout rate before each hidden layer and the output layer", least=0, below=1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -216,7 +213,7 @@ class GoogLeNetLabelling(PictureLabelling):
     width: int = option(
         64, "filters of the first convolution; those of all others follow in proportion", least=4, below=MAX_WIDTH
     )
-    dropout: float = option(0.4, "share of numbers dropped of what the labels' layer reads", least=0, below=1)
+    dropout: float = option(0.4, "the dropout rate before the output layer", least=0, below=1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -234,13 +231,13 @@ class ResNetLabelling(PictureLabelling):
 
     depth: int = changed(VGGLabelling, "depth", 18)
     blocks: tuple[int, ...] = option(
-        (), "blocks of each group, or of each layer of a ResNet; nothing: by depth", least=1
+        (), "blocks of each group, or of each layer of a ResNet; by default chosen by the depth", least=1
     )
     block: Block = option(
         "by_depth", "basic: two 3x3 convolutions; bottleneck: 1x1, 3x3, 1x1; by_depth: bottleneck from 50 on"
     )
     stem: Stem = changed(GoogLeNetLabelling, "stem")
-    starts_as_identity: bool = option(True, "residual blocks give what they read before training")
+    starts_as_identity: bool = option(True, "residual blocks are the identity before training")
     width: int = option(
         64, "filters of the first convolution; twice as many in each later layer", least=1, below=MAX_WIDTH
     )
@@ -275,8 +272,8 @@ class ViTLabelling(PictureLabelling):
     patch: int = option(4, "height and width of a patch, in pixels", least=1, below=1 << 10)
     layers: int = option(6, LAYERS, least=1, below=MAX_LAYERS)
     heads: int = option(4, "attention heads of each layer", least=1, below=1 << 10)
-    placed: bool = option(True, "patches have learned vectors of their places")
-    width: int = option(192, "numbers in a hidden vector", least=1, below=MAX_WIDTH)
+    placed: bool = option(True, "patches have learned vectors of their positions")
+    width: int = option(192, "units in a hidden layer", least=1, below=MAX_WIDTH)
     dropout: float = changed(LabellingConfig, "dropout", 0.1)
     style: PatchStyle = option(
         "modern",
@@ -331,7 +328,8 @@ class GridLabelling(PictureLabelling):
     cell: GridCell = changed(GridConfig, "cell")
     layers: int = option(1, LAYERS, least=1, below=MAX_LAYERS)
     corners: Corners = option(
-        "four", "where layers begin to read; one: upper left; four: each corner, a quarter of the width each"
+        "four",
+        "where layers begin to read: one: at the upper left; four: at each corner, with a quarter of the width each",
     )
     patch: int = option(2, "height and width of a patch, in pixels", least=1, below=1 << 10)
     width: int = option(96, "numbers in a hidden vector, of all corners together", least=1, below=MAX_WIDTH)

@@ -31,9 +31,9 @@ class GridConfig(LayersConfig):
     columns: int = option(32, "pixels in a row of a picture", least=2, below=MAX_CONTEXT)
     cell: GridCell = option("lstm", GRID_CELLS)
     layers: int = option(1, LAYERS, least=1, below=MAX_LAYERS)
-    width: int = option(128, "numbers in the state of a cell", least=1, below=MAX_WIDTH)
+    width: int = option(128, "units in the state of a cell", least=1, below=MAX_WIDTH)
     context: int = option(1024, CONTEXT + ": gradients go no further back", least=1, below=MAX_CONTEXT)
-    dropout: float = option(0.0, "share of numbers dropped of what each layer gives", least=0, below=1)
+    dropout: float = option(0.0, "the dropout rate of the output of each layer", least=0, below=1)
     memory: Memory = option("document", "document: each picture begins anew")
 
     def __post_init__(self) -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.errors import SettingError, TextError
+from chainrule.errors import SettingError, TextError, installing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -163,5 +163,5 @@ def _pillow() -> Any:
         import PIL.Image
         import PIL.ImageOps
     except ImportError as error:
-        raise SettingError("pictures need Pillow, which is not installed: pip install 'chainrule[pictures]'") from error
+        raise SettingError(f"pictures need Pillow, which is not installed: {installing('pictures')}") from error
     return PIL

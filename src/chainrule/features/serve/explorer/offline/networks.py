@@ -61,16 +61,17 @@ def check_network(engine: object) -> None:
     if not isinstance(engine, NeuralModel) or not isinstance(engine.network.encoder, Transformer | Recurrent):
         raise SettingError(
             "a page computes with n-gram models, Transformers, LSTMs and GRUs that continue texts, and this model is "
-            "none of them; chainrule explore shows it from a server"
+            "none of them; chainrule explore without --static shows it"
         )
     config, is_recurrent = engine.network.config, isinstance(engine.network.encoder, Recurrent)
     for name, known in _CHOICES.items():
         if hasattr(config, name) and (value := getattr(config, name)) not in known:
-            raise SettingError(f"{name} is {value}, which a page does not know; expected {' or '.join(known)}")
+            choices = " or ".join(f"{name}={choice!r}" for choice in known)
+            raise SettingError(f"{name} is {value}, which a page cannot compute; train the network with {choices}")
     for field in fields(config):
         value = getattr(config, field.name)
         if field.name not in (_KNOWN_OF_RECURRENT if is_recurrent else _KNOWN) and value != field.default:
-            raise SettingError(f"the network has {field.name} {value}, which a page does not know")
+            raise SettingError(f"the network has {field.name} {value}, which a page cannot compute")
     if any(is_in_blocks(weight) for weight in engine.network.parameters()):
         raise SettingError(
             "the weights are in blocks, and products round vectors, too; open it with --exact, or quantise it without "

@@ -61,7 +61,7 @@ def _pieces(definition: bytes, name: str) -> Json:
     if kind not in ("BPE", "Unigram") or not (on_bytes and plain) or any(model.get(name) for name in rare):
         raise SettingError(
             f"a page cannot tokenize as this model's {name} tokenizer does; it can do so by words, white space, "
-            "characters, bytes, and with bpe or unigram pieces as learned here"
+            "characters, bytes, and with bpe or unigram subwords as learned here"
         )
     if kind == "BPE":
         merges = [merge.split(" ") if isinstance(merge, str) else merge for merge in model["merges"]]

@@ -1,7 +1,7 @@
 // Elements of the page. Text from models and people becomes text nodes only, never markup.
 
 const LONGEST = 60;
-const MARKS = /([·¶→←⍽‿]+)/; // which the records put in place of white space, and where tokens touch
+const MARKS = /([·¶→←⍽▪]+)/; // which the records put in place of white space, and where tokens touch
 // Characters that are invisible, or that turn the direction of what follows.
 const HIDDEN = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffc\ufffe\uffff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
 
@@ -17,9 +17,9 @@ export function element(name, attributes = {}, ...children) {
   return made;
 }
 
-/** A text whose invisible characters show as their code points. */
+/** A text whose invisible characters show as their code points, and ￭ as a square that all fonts have. */
 export function visible(text) {
-  return text.replace(HIDDEN, c => `‹U+${c.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}›`);
+  return text.replaceAll("\uffed", "▪").replace(HIDDEN, c => `‹U+${c.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}›`);
 }
 
 /** A text as markup that stands for it, for files only. */

@@ -6,7 +6,7 @@ const SPECIAL = /^(<\/?s>|<(unk|pad|bos|eos|mask|sep|cls|start_of_\w+|end_of_\w+
 export const isSpecial = token => SPECIAL.test(token);
 
 function separates(token) {
-  const text = token.replace(/^[·¶‿ ]+|[·¶‿ ]+$/g, "");
+  const text = token.replace(/^[·¶￭ ]+|[·¶￭ ]+$/g, "");
   return isSpecial(token) || (!text && token !== "") || /^\p{P}*$/u.test(text);
 }
 

@@ -9,7 +9,7 @@ const [SPACE, LETTER, DIGIT, EXTEND, CONNECTOR, NUMBER_CONNECTOR, ALONE, START] 
 const PICTURED = { "\0": "\u2400", "\t": "\u2409", "\n": "\u240a", "\r": "\u240d", " ": "\u2420" };
 // GPT-2's words (Radford et al. 2019, as published in code).
 const PIECES = /'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\p{White_Space}\p{L}\p{N}]+|\p{White_Space}+(?!\P{White_Space})|\p{White_Space}+/gu;
-const TIE = "‿", MARKS = { " ": "·", "\n": "¶", "\t": "→", "\r": "←", "\u00a0": "⍽" };
+const MARKS = { " ": "·", "\n": "¶", "\t": "→", "\r": "←", "\u00a0": "⍽" };
 // As Python's \s, and characters that are invisible or turn the direction of what follows.
 const UNSEEN = /[\p{White_Space}\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffc\ufffe\uffff]/gu;
 const LAST = 8; // tokens that tell how a text ends
@@ -218,7 +218,7 @@ export class Tokenizer {
     const id = this.ids.get(token);
     if (id !== undefined) return this.shown(id);
     const { bytes } = this.align([token]), isWord = this.record.kind === "word", shown = showUnseen(new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes));
-    return (isWord && token.startsWith(JOINER) ? TIE : "") + shown + (isWord && token.length > 1 && token.endsWith(JOINER) ? TIE : "");
+    return (isWord && token.startsWith(JOINER) ? JOINER : "") + shown + (isWord && token.length > 1 && token.endsWith(JOINER) ? JOINER : "");
   }
 
   /** What a token appends to a text as it was typed; null for markers. */

@@ -33,7 +33,7 @@ export function press(state, record) {
 
 /** The conversation with its last answer; report is called with the record after each piece. */
 export async function load(state, signal, report, about) {
-  if (!about.chats) throw new Failure("This model has no chat template, so it was not taught to talk. Playground continues texts.");
+  if (!about.chats) throw new Failure("This model has no chat template, so it was not trained on conversations. Playground continues texts.");
   const messages = messagesOf(state);
   if (messages.at(-1)?.role !== "user") return { messages };
   const answer = { role: "assistant", content: "" }, record = { messages: [...messages, answer] };
