@@ -21,7 +21,7 @@ from chainrule.features.vectors.learning.intrinsic import read_analogies, read_s
 from chainrule.ngram.counting.files import read_counts
 from chainrule.text.tokenization.vocabulary import Vocabulary
 from chainrule.text.word_lists import read_words
-from chainrule.verbs.frequencies import WordFrequencies
+from chainrule.features.reading.word_frequencies import WordFrequencies
 
 if TYPE_CHECKING:
     from collections.abc import Callable
