@@ -131,7 +131,7 @@ class ScoringModel(Model):
 
     @takes(ContextOptions)
     def limited(self, options: ContextOptions) -> Self:
-        """The same network, which sees less of a text before each word or token: for scores and surprisal.
+        """The same network, which sees less of a text before each word or token: for scores and surprisal alone.
 
         Raises SettingError if the model is no network that continues texts, or sees less than that anyway.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,7 @@ TRAINING = library.TrainingConfig(steps=1, compile="no")
 
 
 class Theirs:
-    """A tiny model of transformers, as a function from what is read to log-probabilities; and ours of the same files."""
+    """A tiny model of transformers, as log-probabilities of what comes after what is read; and ours of its files."""
 
     def __init__(self, name: str, folder: Path, *, adds_begin: bool) -> None:
         self.tokenizer = begun(byte_level()) if adds_begin else byte_level()
@@ -57,8 +58,8 @@ class Theirs:
     def window(self, units: list[list[int]], i: int, most: int) -> list[int]:
         """What is read before a unit: the beginning is one more of them, unless the tokenizer adds it."""
         if self.adds_begin:
-            return [self.first, *sum(units[max(0, i - most) : i], [])]
-        return sum([[self.first], *units[:i]][max(0, i + 1 - most) :], [])
+            return [self.first, *itertools.chain(*units[max(0, i - most) : i])]
+        return [*itertools.chain(*[[self.first], *units[:i]][max(0, i + 1 - most) :])]
 
 
 @pytest.fixture(scope="module", params=[("gpt2", False), ("llama", True)], ids=["gpt2", "llama, begun"])
@@ -118,7 +119,7 @@ def test_texts_have_probabilities_that_sum_to_one(theirs: Theirs) -> None:
     engine = theirs.ours.limited(context_words=1).engine
     size = theirs.ours.vocabulary_size
     for text in ("the cat sat", "the cat s"):
-        ids = theirs.numbering.ours()[sum(theirs.words(text)[:-1], [])].astype(np.int32)
+        ids = theirs.numbering.ours()[[*itertools.chain(*theirs.words(text)[:-1])]].astype(np.int32)
         last = [np.array([token], np.int32) for token in range(size)]
         log_probs = engine.score(last, prefixes=[ids] * size, end=False)
         assert np.exp(np.concatenate(log_probs, dtype=np.float64)).sum() == pytest.approx(1, abs=1e-5)

@@ -15,12 +15,12 @@ in sums over texts. A word's own surprisal needs no such product: it has its own
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import numpy as np
 
 from chainrule.base.arguments import after_prefixes, as_tokens, check_tokens
-from chainrule.errors import SettingError
+from chainrule.errors import SettingError, WrongModelError
 from chainrule.evaluation.surprisal import Contexts, fill_contexts, no_contexts, word_borders
 from chainrule.models.open_options import parts_of
 from chainrule.neural.language_model import NeuralModel
@@ -67,6 +67,10 @@ class LimitedNetwork:
         self._tokenizer, self._most, self._words, self._keeps_begin = tokenizer, most, words, keeps_begin
         self._borders = word_borders(tokenizer) if words else None
         self.stream_signature = f"{model.stream_signature}|sees:{most} {'words' if words else 'tokens'}"
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Raises WrongModelError: it reads given texts, and is not asked for anything else."""
+        raise WrongModelError(f"a network with a limited context scores texts; {name} is of the network itself")
 
     def score(
         self, sequences: Sequence[Tokens], *, prefixes: Sequence[Tokens] | None = None, end: bool = True
@@ -235,13 +239,15 @@ def limit(model: ScoringModel, options: ContextOptions) -> ScoringModel:
     engine = model.engine
     if (order := getattr(engine, "order", None)) is not None:
         raise SettingError(
-            f"an n-gram model of order {order} sees {order - 1} tokens before each, which is its limit; "
-            f"leave {name} out, or train one of a lower order"
+            f"an n-gram model of order {order} sees {order - 1} tokens before each: its order is its limit; "
+            f"leave {name} out, or train one of another order"
         )
     if not isinstance(engine, NeuralModel):
+        is_limited = " with a limit" if isinstance(engine, LimitedNetwork) else ""
         parts = "; limit its networks one by one" if parts_of(engine) else ""
         raise SettingError(
-            f"{name} is for networks that continue texts, and this is a model of family {model.family!r}{parts}"
+            f"{name} is for networks that continue texts, and this is a model of family {model.family!r}{is_limited}"
+            f"{parts}"
         )
     keeps_begin = bool((model.record.get("hugging_face") or {}).get("tokens", {}).get("adds_begin"))
     context, reach = engine.network.encoder.context, engine.network.reach

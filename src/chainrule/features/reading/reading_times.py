@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,13 +27,14 @@ from chainrule.features.reading.regression import (
     seems_shifted,
     slope,
 )
-from chainrule.features.reading.surprisal import surprisal_column, words_of_texts
+from chainrule.features.reading.surprisal import columns_of_block, surprisal_column, words_of_texts
 from chainrule.features.reading.tables import BARE, JoinedTimes, join_times
 from chainrule.features.reading.word_frequencies import WordFrequencies
 from chainrule.models.any_model import check_kind, check_model
 from chainrule.models.language_models import CausalModel
 from chainrule.models.model_info import info_of_model
 from chainrule.models.progress_line import showing
+from chainrule.text.corpus.block import block_of_texts
 from chainrule.text.corpus.writing import table_file
 from chainrule.verbs.scored_texts import CountedWords
 from chainrule.verbs.text_options import SurprisalOptions
@@ -372,6 +373,8 @@ def _surprisals(
     values: list[float] = []
     total, counted = 0.0, CountedWords()
     asked = SurprisalOptions(word_ends=options.word_ends, convention=options.convention, ends=True)
+    is_limited = hasattr(model.engine, "read_contexts")  # whose words add up to the text only with our ends
+    adds_up = is_limited and options.word_ends and options.convention == "chainrule"
     for words, rows in zip(texts, words_of_texts(model, joined, asked), strict=True):
         if len(rows) - 1 != len(words):
             raise TextError(
@@ -381,7 +384,10 @@ def _surprisals(
         column = surprisal_column(asked) if options.word_ends else "uncorrected_bits"
         values += [row[column] for row in rows[:-1]]
         counted.add(words, [row["known"] for row in rows[:-1]])
-        total += math.fsum(row["uncorrected_bits"] for row in rows)
+        total += math.fsum(row["surprisal_bits" if adds_up else "uncorrected_bits"] for row in rows)
+    if is_limited and not adds_up:
+        whole, _ = columns_of_block(model, block_of_texts(joined), replace(asked, by="texts"))
+        total = math.fsum(whole["surprisal_bits"])
     return np.array(values), total / sum(len(text.encode()) + 1 for text in joined), counted
 
 
